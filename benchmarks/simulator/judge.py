@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Iterable
 
 from runs import Run, Source, predict
-from simulation import Simulator
+from simulation import Goal, Part, Simulator
 
 WORKERS = 2
 RATE, MEMORY = "tokens/s/GPU", "memory"
@@ -169,6 +169,27 @@ def show_left_out(judgement: Judgement, names: list[str], quantity: str) -> None
         factor = f"{factors[name]:.3f}" if name else ""
         print(f"{name or 'all':<16} {factor:>7} {found.rows:>4} {found.median:>7.1%} {found.ninetieth:>7.1%} {found.bias:>+7.1%} "
               f"{covered:>8}")  # fmt: skip
+
+
+MEDIAN, NINETIETH, COVERED = 0.1, 0.25, (0.7, 0.9)
+
+
+def judge_goals(judgement: Judgement, names: list[str]) -> Part:
+    """Compares the errors over all sources, each left out in turn, with the goals."""
+    part = Part("left-out sources", "errors over all runs")
+    for quantity in (RATE, MEMORY):
+        found = spread(correct(judgement, find_factors(judgement, names, quantity), quantity))
+        if not found:
+            continue
+        part.goals.append(Goal(f"median error of {quantity} at most {MEDIAN:.0%}", f"{found.median:.1%}", found.median <= MEDIAN))
+        if quantity == RATE:
+            part.goals.append(Goal(f"90th percentile of {quantity} at most {NINETIETH:.0%}", f"{found.ninetieth:.1%}",
+                                   found.ninetieth <= NINETIETH))  # fmt: skip
+        if found.covered is not None:
+            least, most = COVERED
+            part.goals.append(Goal(f"{least:.0%} to {most:.0%} of {quantity} in their range", f"{found.covered:.0%}",
+                                   least <= found.covered <= most))  # fmt: skip
+    return part
 
 
 def percentile(ordered: list[float], share: float) -> float:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares predictions of fcdp-sim with published training runs on clusters that we do not have.
 
-With --data, predicts the runs of each source of sources/ with nothing fitted to it, and prints the errors by source. The parts
-compare figures of papers, and of llm-foundry with constants fitted to half of its rows. Prints each figure as published and as
-predicted, and the goals. Ends with an error if a goal is missed. Models are exported without weights, which takes a minute or
+With --data, predicts the runs of each source of sources/ with nothing fitted to it, and prints the errors by source: as
+predicted, and times a factor that all other sources give. The parts compare figures of papers. Prints each figure as published
+and as predicted, and the goals. Ends with an error if a goal is missed. Models are exported without weights, which takes a minute or
 two for each of the larger ones. --cache keeps them.
 """
 
@@ -16,7 +16,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import foundry
 import judge
 import paper
 from runs import Source
@@ -25,7 +24,6 @@ from simulation import Part, Simulator
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {
-    "llm-foundry": lambda simulator, args: foundry.validate(simulator, args.runs, args.fit),
     "throughput": lambda simulator, args: paper.throughput(simulator),
     "batch": lambda simulator, args: paper.table5(simulator),
     "memory": lambda simulator, args: paper.memory(simulator),
@@ -46,15 +44,10 @@ def main() -> int:
     parser.add_argument("--rows", type=re.compile, default=re.compile(""), help="predicts runs whose name this expression matches only")
     parser.add_argument("--json", type=Path, help="writes each predicted quantity of the sources to this file")
     parser.add_argument("--parts", nargs="+", choices=PARTS, help="parts to run (default: none with --data, or all)")
-    parser.add_argument("--runs", type=Path, help="llm-foundry's table of runs as CSV, for the part llm-foundry")
-    parser.add_argument("--fit", action="store_true", help="fit the constants of llm-foundry's GPUs again, instead of taking "
-                        "those of cluster/; takes half an hour")  # fmt: skip
     parser.add_argument("--cache", type=Path, help="folder for exported steps (default: they are not kept)")
     parser.add_argument("--tools", type=Path, default=ROOT / "build/bin", help="folder of fcdp-sim (default build/bin)")
     args = parser.parse_args()
     names = args.parts or ([] if args.data else list(PARTS))
-    if "llm-foundry" in names and not args.runs:
-        parser.error("--runs: expected llm-foundry's table of runs, or --parts without llm-foundry")
     sources = [load(name, args.data, args.rows) for name in args.sources] if args.data else []
     with tempfile.TemporaryDirectory() as folder:
         simulator = Simulator(args.tools, Steps(args.cache or Path(folder), args.tools), Path(folder))
@@ -64,6 +57,7 @@ def main() -> int:
         args.json.write_text(json.dumps(judge.as_json(judgement), indent=1))
     if sources:
         judge.show(judgement, sources)
+        parts.append(judge.judge_goals(judgement, args.sources))
     for part in parts:
         part.show()
     return summarize(parts)

@@ -3,9 +3,21 @@
 
 from pathlib import Path
 
-import foundry
+import torch
+
+from gpt import Shape
 from runs import Run, Source, preset, read_table
 
+PRESETS = {"a100_40gb": "a100-40gb", "a100_80gb": "a100-80gb", "h100_80gb": "h100"}
+# Width, heads and layers of MPT (llm-foundry, scripts/train/yamls/pretrain). Its loss is one fused kernel on logits in
+# bfloat16.
+MODELS = {
+    name: Shape(f"mpt-{name}", width, heads, layers, vocabulary=50368, loss=torch.bfloat16)
+    for name, width, heads, layers in [
+        ("125m", 768, 12, 12), ("350m", 1024, 16, 24), ("760m", 1536, 12, 24), ("1b", 2048, 16, 24),
+        ("3b", 2560, 20, 32), ("7b", 4096, 32, 32), ("13b", 5120, 40, 40), ("30b", 7168, 56, 48), ("70b", 8192, 64, 80),
+    ]
+}  # fmt: skip
 # Composer's mixed precision: DEFAULT reduces in float32, PURE in bfloat16.
 REDUCTIONS = {"DEFAULT": "f32", "PURE": "bf16"}
 # Shares of peak that FlashAttention in Triton reached in 2023, forward and backward together, causal, heads of 128 (Dao,
@@ -32,12 +44,12 @@ def make_run(row: dict[str, str]) -> Run:
     return Run(
         name=f"{row['gpu']} {row['model']} {row['seqlen']} {gpus} GPUs, {row['gradaccum']} x {row['microbatch']}"
         f"{' checkpointed' if row['act_ckpt'] == 'True' else ''}",
-        shape=foundry.MODELS[row["model"]],
+        shape=MODELS[row["model"]],
         batch=int(row["microbatch"]),
         sequence=int(row["seqlen"]),
         nodes=max(1, gpus // 8),
         ranks=min(gpus, 8),
-        cluster=preset(foundry.PRESETS[row["gpu"]], attention=describe_attention(row["gpu"])),
+        cluster=preset(PRESETS[row["gpu"]], attention=describe_attention(row["gpu"])),
         program="fsdp1",
         options=("--strategy=zero3", "--collectives=flat", "--clip-norm=1",
                  f"--reduce-dtype={REDUCTIONS[row['mp_mode']]}",

@@ -116,6 +116,15 @@ def count_calls(folder: Path) -> Iterator[Counter[str]]:
     return (Counter(file.read_text().split("\n")) for file in folder.iterdir())
 
 
+def test_reductions_by_nccl(workshop: Workshop, tmp_path: Path) -> None:
+    """Sums of two numbers are the same in any order."""
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    config = Config("gpt", micro_batches=2)
+    assert_as_on_the_cpu(workshop, config, tmp_path, SHUFFLED, "--reductions-by=nccl", FCDP_FAKE_CALLS=str(calls))
+    assert sum(counts["ncclReduceScatter"] > 0 for counts in count_calls(calls)) == config.world
+
+
 @pytest.mark.parametrize("order", [LATE, SHUFFLED])
 def test_traces_and_profiles(workshop: Workshop, tmp_path: Path, order: str) -> None:
     files = tmp_path / "trace.json", tmp_path / "profile.json"

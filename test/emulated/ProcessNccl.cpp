@@ -38,6 +38,8 @@ struct Transfer {
 /// One rank's part of a collective.
 struct Part {
   bool isAllGather = false;
+  /// A sum of f32: the whole, and this rank's part of it.
+  std::optional<Transfer> reduction;
   Transfer gather{};
   std::vector<Transfer> sends, recvs;
 };
@@ -105,6 +107,10 @@ void writeMessage(ncclComm_t comm, const Part &part) {
   size_t bytes = 0;
   if (part.isAllGather)
     write(comm, bytes, everybody, part.gather);
+  if (part.reduction)
+    write(comm, bytes, everybody,
+          {0, part.reduction->from, nullptr,
+           part.reduction->bytes * comm->ranks});
   for (const Transfer &send : part.sends)
     write(comm, bytes, uint64_t(send.peer), send);
   comm->own().messageBytes.store(bytes, std::memory_order_relaxed);
@@ -138,12 +144,36 @@ void receive(ncclComm_t comm, size_t from, uint64_t peer, size_t &at,
   std::memcpy(target, part->data(), bytes);
 }
 
+/// Sums this rank's part of all messages, in the order of the ranks.
+void reduce(ncclComm_t comm, const Transfer &part) {
+  std::byte *to = machine().translate(part.to, part.bytes);
+  if (!to && part.bytes)
+    return machine().fail("a sum to memory that is not there");
+  std::vector<float> sum(part.bytes / sizeof(float));
+  for (size_t from = 0; from < comm->ranks; ++from) {
+    size_t at = 0;
+    auto message = findPart(comm, from, everybody, at);
+    if (!message || message->size() != part.bytes * comm->ranks)
+      return machine().fail("ranks call different collectives, or of different "
+                            "sizes");
+    auto own = message->subspan(comm->rank * part.bytes, part.bytes);
+    for (size_t i = 0; i < sum.size(); ++i) {
+      float value;
+      std::memcpy(&value, own.data() + i * sizeof(float), sizeof(float));
+      sum[i] += value;
+    }
+  }
+  std::memcpy(to, sum.data(), part.bytes);
+}
+
 void readMessages(ncclComm_t comm, const Part &part) {
   for (size_t from = 0; part.isAllGather && from < comm->ranks; ++from) {
     size_t at = 0;
     receive(comm, from, everybody, at,
             part.gather.to + from * part.gather.bytes, part.gather.bytes);
   }
+  if (part.reduction)
+    reduce(comm, *part.reduction);
   std::vector<size_t> at(comm->ranks);
   for (const Transfer &recv : part.recvs)
     receive(comm, size_t(recv.peer), comm->rank, at[size_t(recv.peer)], recv.to,
@@ -410,6 +440,19 @@ ncclResult_t ncclAllGather(const void *in, void *out, size_t count,
   part.isAllGather = true;
   part.gather = {0, static_cast<const std::byte *>(in),
                  static_cast<std::byte *>(out), count};
+  return call(comm, stream, std::move(part));
+}
+
+ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count,
+                               ncclDataType_t type, ncclRedOp_t operation,
+                               ncclComm_t comm, cudaStream_t stream) {
+  Lock lock = enter("ncclReduceScatter");
+  if (type != ncclFloat32 || operation != ncclSum)
+    return ncclInvalidArgument;
+  Part part;
+  part.reduction =
+      Transfer{0, static_cast<const std::byte *>(in),
+               static_cast<std::byte *>(out), count * sizeof(float)};
   return call(comm, stream, std::move(part));
 }
 

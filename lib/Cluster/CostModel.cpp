@@ -65,7 +65,8 @@ public:
   Cost estimate(Operation *op) const {
     Cost cost = estimateDevice(op);
     cost.issue = getIssueTime(op, cost);
-    if (isa<CollectiveOpInterface>(op))
+    // A profile's times of compute include what collectives took from it.
+    if (isa<CollectiveOpInterface>(op) && !cluster.profile)
       cost.processors = cluster.device.collectiveShare;
     return cost;
   }

@@ -602,6 +602,17 @@ TEST_F(CostModelTest, SustainedRates) {
   EXPECT_DOUBLE_EQ(cost(add, argument).getTotal(), 7);
 }
 
+/// Compute that was measured beside collectives is not slowed down again.
+TEST_F(CostModelTest, CollectivesHoldProcessorsUnlessMeasured) {
+  cluster.device.collectiveShare = 0.25;
+  const std::string gather = "%g = fcdp.all_gather %a of @b over @world[node] "
+                             "range 0 : tensor<1000xbf16> to tensor<2000xbf16>",
+                    argument = "%a: tensor<1000xbf16>";
+  EXPECT_EQ(cost(gather, argument).processors, 0.25);
+  profile = std::make_shared<Profile>();
+  EXPECT_EQ(cost(gather, argument).processors, 0);
+}
+
 TEST_F(CostModelTest, FusedOperators) {
   cluster.fusion = Fusion::pointwise;
   const std::string add = "aten.call \"aten.add.Tensor\"(self = ",

@@ -85,6 +85,9 @@ protected:
       made[rank] = std::async(std::launch::async, [&, rank] {
         return groups[rank]->registerMemory(arenas[rank].base(), 4096);
       });
+    // The other rank may still register when the first has failed.
+    for (auto &one : made)
+      one.wait();
     std::shared_ptr<void> end(nullptr, [&](void *) { endAll(groups); });
     Registration first = made[0].get(), second = made[1].get();
     return {{first, liveText()}, {second, liveText()}};

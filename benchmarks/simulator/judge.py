@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicts the runs of sources, and tells how far the predictions are from what was measured."""
 
+import math
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
@@ -11,6 +12,7 @@ from simulation import Goal, Part, Simulator
 
 WORKERS = 2
 RATE, MEMORY = "tokens/s/GPU", "memory"
+NINETIETH_OF_NORMAL = 1.2816
 
 
 @dataclass
@@ -25,6 +27,8 @@ class Result:
     low: float | None = None
     """The range that holds the true value with a probability of 80 %, or None if the simulator gives none."""
     high: float | None = None
+    scenarios: list[list[float]] = field(default_factory=list)
+    """Each input of the cost model one standard deviation slower and faster: what the step takes then, to what it takes."""
     unjudged: str = ""
     parts: dict[str, Any] = field(default_factory=dict)
     """Seconds by activity, or bytes by use."""
@@ -36,6 +40,18 @@ class Result:
     @property
     def in_range(self) -> bool | None:
         return None if self.low is None or self.high is None else self.low <= self.published <= self.high
+
+    def get_range(self, model: float) -> tuple[float, float]:
+        """Returns what the range of a rate is if the model's spread is `model` (docs/cluster.md)."""
+        effects = [[math.log(ratio) for ratio in pair] for pair in self.scenarios]
+        longer = math.hypot(model, *(max(0, *pair) for pair in effects))
+        shorter = math.hypot(model, *(min(0, *pair) for pair in effects))
+        return (self.predicted * math.exp(-NINETIETH_OF_NORMAL * longer),
+                self.predicted * math.exp(NINETIETH_OF_NORMAL * shorter))  # fmt: skip
+
+    def would_hold(self, model: float) -> bool:
+        low, high = self.get_range(model)
+        return low <= self.published <= high
 
 
 @dataclass
@@ -90,11 +106,12 @@ def compare(judgement: Judgement, source: str, run: Run, step: dict[str, Any]) -
         rate = step["tokens"]["per_second"] / run.gpus
         low, high = (rate * step["seconds"] / step[key] if key in step else None for key in ("high", "low"))
         parts = {key: step[key] for key in ("seconds", "on_compute_stream", "exposed", "bubble", "busy")}
-        judgement.results.append(Result(source, run.name, RATE, run.rate, rate, low, high, run.unjudged, parts))
+        scenarios = [[seconds / step["seconds"] for seconds in pair] for pair in step.get("scenarios", {}).values()]
+        judgement.results.append(Result(source, run.name, RATE, run.rate, rate, low, high, scenarios, run.unjudged, parts))
     if run.memory:
         parts = {**memory["in_use"], "kept by the program": run.kept}
-        judgement.results.append(Result(source, run.name, MEMORY, run.memory, memory["bytes"] + run.kept, None, None,
-                                        run.unjudged, parts))  # fmt: skip
+        judgement.results.append(Result(source, run.name, MEMORY, run.memory, memory["bytes"] + run.kept,
+                                        unjudged=run.unjudged, parts=parts))  # fmt: skip
     if run.fits is not None and not run.unjudged:
         judgement.verdicts.append(Verdict(source, run.name, run.fits, memory["fits"]))
 
@@ -156,6 +173,64 @@ def correct(judgement: Judgement, factors: dict[str, float], quantity: str) -> l
             for result in judgement.results if result.quantity == quantity and (factor := factors.get(result.source))]  # fmt: skip
 
 
+def calibrate(results: Iterable[Result]) -> float:
+    """Returns the least spread of the model that puts 80 % of the runs into their ranges, each source counted once."""
+    by_source: dict[str, list[Result]] = {}
+    for result in results:
+        if not result.unjudged and result.scenarios:
+            by_source.setdefault(result.source, []).append(result)
+
+    def covered(model: float) -> float:
+        return statistics.mean(share_held(source, model) for source in by_source.values())
+
+    return next((model for model in SPREADS if covered(model) >= COVERAGE), SPREADS[-1]) if by_source else SPREADS[0]
+
+
+COVERAGE = 0.8
+SPREADS = [percent / 100 for percent in range(1, 101)]
+
+
+def share_held(results: list[Result], model: float) -> float:
+    return sum(result.would_hold(model) for result in results) / len(results)
+
+
+@dataclass
+class Calibration:
+    """How many rates of a source are in ranges whose model has the spread that the other sources ask for."""
+
+    source: str
+    model: float
+    rows: int
+    share: float
+
+
+def calibrate_left_out(judgement: Judgement, names: list[str]) -> list[Calibration]:
+    rates = [result for result in judgement.results if result.quantity == RATE and result.scenarios and not result.unjudged]
+    found = []
+    for name in names:
+        own = [result for result in rates if result.source == name]
+        if own:
+            model = calibrate(result for result in rates if result.source != name)
+            found.append(Calibration(name, model, len(own), share_held(own, model)))
+    return found
+
+
+def average_share(found: list[Calibration]) -> float:
+    """Returns the share over the rows of all sources."""
+    return sum(one.share * one.rows for one in found) / sum(one.rows for one in found)
+
+
+def show_calibration(judgement: Judgement, names: list[str]) -> None:
+    found = calibrate_left_out(judgement, names)
+    if not found:
+        return
+    print(f"\nranges\n{'left out':<16} {'model':>7} {'rows':>4} {'in range':>8}")
+    for one in found:
+        print(f"{one.source:<16} {one.model:>7.2f} {one.rows:>4} {one.share:>8.0%}")
+    print(f"{'all':<16} {'':>7} {sum(one.rows for one in found):>4} {average_share(found):>8.0%}")
+    print(f"{'none left out':<16} {calibrate(judgement.results):>7.2f}")
+
+
 def show_left_out(judgement: Judgement, names: list[str], quantity: str) -> None:
     """Prints the errors of a quantity of each source, corrected by what the others say."""
     factors = find_factors(judgement, names, quantity)
@@ -185,10 +260,11 @@ def judge_goals(judgement: Judgement, names: list[str]) -> Part:
         if quantity == RATE:
             part.goals.append(Goal(f"90th percentile of {quantity} at most {NINETIETH:.0%}", f"{found.ninetieth:.1%}",
                                    found.ninetieth <= NINETIETH))  # fmt: skip
-        if found.covered is not None:
-            least, most = COVERED
-            part.goals.append(Goal(f"{least:.0%} to {most:.0%} of {quantity} in their range", f"{found.covered:.0%}",
-                                   least <= found.covered <= most))  # fmt: skip
+    ranges = calibrate_left_out(judgement, names)
+    if ranges:
+        least, most = COVERED
+        share = average_share(ranges)
+        part.goals.append(Goal(f"{least:.0%} to {most:.0%} of {RATE} in their range", f"{share:.0%}", least <= share <= most))
     return part
 
 
@@ -215,8 +291,10 @@ def show(judgement: Judgement, sources: list[Source]) -> None:
             fit = [verdict for verdict in part.verdicts if verdict.predicted and not verdict.published]
             misfit = [verdict for verdict in part.verdicts if verdict.published and not verdict.predicted]
             print(f"{name or 'all':<16} {'fits':<13} {len(part.verdicts):>4} wrongly fits {len(fit)}, wrongly does not fit {len(misfit)}")
+    names = [source.name for source in sources]
     for quantity in (RATE, MEMORY):
-        show_left_out(judgement, [source.name for source in sources], quantity)
+        show_left_out(judgement, names, quantity)
+    show_calibration(judgement, names)
     print()
     for source in sources:
         for reason in source.left_out:

@@ -118,6 +118,26 @@ def test_ranges_hold_what_lies_between_their_ends():
     assert judge.spread(rows).covered == pytest.approx(1 / 3)
 
 
+def test_a_range_is_that_of_inputs_and_model():
+    row = result(100, 110, scenarios=[[1.05, 0.96], [1.02, 1.0]])
+    assert not row.would_hold(0.02)  # 1.2816 * hypot(0.02, ln 1.05, ln 1.02) = 0.0717, and ln 1.1 = 0.0953
+    assert row.would_hold(0.06)
+    faster = result(110, 100, scenarios=[[1.5, 1.0]])  # no input makes the step shorter
+    assert not faster.would_hold(0.07) and faster.would_hold(0.08)
+
+
+def test_ranges_are_calibrated_by_the_other_sources():
+    def row(source, published):
+        return Result(source, "run", RATE, published, 100, scenarios=[[1.0, 1.0]])
+
+    # ln 1.05 / 1.2816 = 0.038, ln 1.2 / 1.2816 = 0.142, ln 1.4 / 1.2816 = 0.263
+    judgement = judge.Judgement([row("a", 105), row("a", 105), row("b", 120), row("c", 140), row("c", 105)])
+    found = judge.calibrate_left_out(judgement, ["a", "b", "c"])
+    assert [(one.source, one.model, one.share) for one in found] == [("a", 0.27, 1.0), ("b", 0.27, 1.0), ("c", 0.15, 0.5)]
+    assert judge.average_share(found) == pytest.approx(0.8)
+    assert judge.calibrate(judgement.results) == 0.15  # a and b whole and half of c are five of six
+
+
 def test_runs_are_predicted_and_compared(tmp_path):
     simulator = Simulator(TOOLS, Steps(tmp_path, TOOLS), tmp_path)
     where = (tiny(), 2, 64, 1, 2, runs.preset("h100"), "eager")
@@ -129,6 +149,7 @@ def test_runs_are_predicted_and_compared(tmp_path):
     assert rate.predicted == pytest.approx(2 * 64 / rate.parts["seconds"])
     assert sum(memory.parts.values()) == pytest.approx(memory.predicted, rel=0.01)
     assert [(verdict.published, verdict.predicted) for verdict in found.verdicts] == [(True, True)]
+    assert rate.scenarios and rate.get_range(0.11) == pytest.approx((rate.low, rate.high))  # Spread.h has 0.11
     assert len(found.failures) == 1 and found.failures[0].startswith("source: another: fcdp-sim of tiny: ")
 
 

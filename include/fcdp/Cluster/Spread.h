@@ -47,8 +47,11 @@ struct Spread {
       /*interLatency=*/0.3, /*intra=*/0.1,
       /*intraLatency=*/0.3, /*copies=*/0.1,     /*codec=*/0.2,
       /*profile=*/0.03};
-  /// The error of a step's time that is left if all inputs are right.
-  double model = 0.04;
+  /// The error of a step's time that is left if all inputs are right. It is
+  /// what puts 80 % of the validation's runs into their ranges, each source of
+  /// runs counted once (benchmarks/simulator/validate.py prints the same with
+  /// each source left out).
+  double model = 0.11;
   /// The same of the ratio of two strategies' times. It is smaller, because
   /// most of what the model leaves out slows both down.
   double strategies = 0.02;

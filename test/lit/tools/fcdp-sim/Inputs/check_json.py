@@ -10,9 +10,9 @@ stream = sum(report["on_compute_stream"].values())
 exposed = sum(report["exposed"].values())
 assert math.isclose(stream + exposed + report["bubble"], report["seconds"], rel_tol=1e-9)
 assert report["low"] < report["seconds"] < report["high"]
-# A range is the spread of the inputs and that of the model, which is 0.04 if it is not given.
+# A range is the spread of the inputs and that of the model, which is 0.11 if it is not given.
 effects = [[math.log(seconds / report["seconds"]) for seconds in pair] for pair in report["scenarios"].values()]
-high = 1.2816 * math.hypot(0.04, *(max(0, *pair) for pair in effects))
+high = 1.2816 * math.hypot(0.11, *(max(0, *pair) for pair in effects))
 assert math.isclose(report["high"], report["seconds"] * math.exp(high), rel_tol=1e-9)
 planning = [report["scenarios"][name] for name in ("products", "inter", "intra", "copies") if name in report["scenarios"]]
 mean = report["seconds"] + sum(sum(pair) / 2 - report["seconds"] for pair in planning)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs jobs of several processes on GPUs with the real libraries, or skips the
-// tests if there is no GPU. A job of one rank also runs over the fakes. The
-// processes are cuda-rank; this program does not use torch.
+// tests if there is no GPU. A job of one rank also runs over the fakes, and one
+// of four on the emulated device, if that is built. The processes are
+// cuda-rank; this program does not use torch.
 
 #include "GpuTest.h"
 
@@ -95,6 +96,17 @@ TEST(CudaJob, CollectivesBetweenProcesses) {
   FCDP_REQUIRE_GPU();
   for (auto [nodes, locals] : {std::pair{1u, 1u}, {2u, 1u}, {1u, 2u}, {2u, 2u}})
     expectOk(runJob("collectives", nodes, locals, "", FCDP_REAL_NCCL));
+}
+
+#ifdef FCDP_EMULATED_NCCL
+TEST(CudaJob, FourFullStreamsOnTheEmulatedDevice) {
+  expectOk(runJob("saturate", 2, 2, FCDP_EMULATED_CUDART, FCDP_EMULATED_NCCL));
+}
+#endif
+
+TEST(CudaJob, FourFullStreams) {
+  FCDP_REQUIRE_GPU();
+  expectOk(runJob("saturate", 2, 2, "", FCDP_REAL_NCCL));
 }
 
 TEST(CudaJob, ARankThatIsKilledIsNamed) {

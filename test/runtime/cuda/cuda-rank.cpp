@@ -54,6 +54,7 @@ struct Rank {
   void checkGathers();
   void checkReductions(Axis axis);
   void checkCounters();
+  void saturate();
   void loopUntilFailure();
 };
 
@@ -211,6 +212,69 @@ void Rank::checkCounters() {
   REQUIRE(sum == G * G / 2.0);
 }
 
+/// Keeps the four streams of collectives full: each has 100 rounds queued
+/// before the host waits for any, and the ranks of a group issue the streams in
+/// different orders. A gather's input is the peer's shard of the round before,
+/// so after an even number of rounds each rank has its own again. Reductions
+/// accumulate. Needs 2 x 2 ranks.
+void Rank::saturate() {
+  constexpr int rounds = 100;
+  constexpr size_t chunk = 32 << 10, chunkBytes = chunk * sizeof(float);
+  constexpr size_t region = 8 * chunkBytes;
+  REQUIRE(job->mesh().nodes == 2 && job->mesh().locals == 2);
+  const StreamId streams[] = {StreamId::Inter, StreamId::Intra,
+                              StreamId::InterReduce, StreamId::IntraReduce};
+  const Place place = job->place();
+  auto placeIn = [&](int stream) {
+    return stream % 2 ? place.local : place.node;
+  };
+  // Of each region: input, output, scratch, and the accumulated sum.
+  auto at = [&](int stream, int part) {
+    return stream * region + part * 2 * chunkBytes;
+  };
+  auto device = [&](size_t offset) { return backend->deviceBase() + offset; };
+  auto number = [&](int stream, size_t i) {
+    return float((job->rank() + 1) * 10 + stream + i % 89);
+  };
+  std::vector<float> values(2 * chunk), zeros(chunk);
+  for (int stream = 0; stream < 4; ++stream) {
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = number(stream, i);
+    upload(at(stream, 0), values);
+    upload(at(stream, 3), zeros);
+  }
+  for (int round = 0; round < rounds; ++round)
+    for (int turn = 0; turn < 4; ++turn) {
+      const int i = int(turn + job->rank()) % 4;
+      Collective made =
+          collective(i % 2 ? Axis::Local : Axis::Node, at(i, 0), at(i, 1),
+                     i < 2 ? chunkBytes : 2 * chunkBytes);
+      made.stream = streams[i];
+      made.scratch = device(at(i, 2));
+      if (i < 2) {
+        backend->allGather(made);
+        const size_t peers = at(i, 1) + (1 - placeIn(i)) * chunkBytes;
+        backend->copy(streams[i], device(at(i, 0)), device(peers), chunkBytes);
+      } else {
+        backend->reduceScatter(made);
+        backend->add(streams[i], reinterpret_cast<float *>(device(at(i, 3))),
+                     reinterpret_cast<float *>(device(at(i, 1))), chunk);
+      }
+    }
+  for (int stream = 0; stream < 4; ++stream) {
+    const bool isGather = stream < 2;
+    const size_t first = isGather ? 0 : placeIn(stream) * chunk;
+    const uint32_t distance = stream % 2 ? 1 : 2;
+    const int peer = placeIn(stream) ? -int(distance) : int(distance);
+    std::vector<float> got = download(at(stream, isGather ? 0 : 3), chunk);
+    REQUIRE(!backend->failed());
+    for (size_t i = 0; i < chunk; ++i) {
+      const float own = number(stream, first + i);
+      REQUIRE(got[i] == (isGather ? own : rounds * (2 * own + 10 * peer)));
+    }
+  }
+}
+
 /// Runs until a peer has ended. The last rank ends.
 void Rank::loopUntilFailure() {
   for (int step = 0;; ++step) {
@@ -232,10 +296,14 @@ void run(Rank &rank) {
   }
   if (rank.scenario == "kill")
     rank.loopUntilFailure();
-  rank.checkGathers();
-  rank.checkReductions(Axis::Node);
-  rank.checkReductions(Axis::World);
-  rank.checkCounters();
+  if (rank.scenario == "saturate") {
+    rank.saturate();
+  } else {
+    rank.checkGathers();
+    rank.checkReductions(Axis::Node);
+    rank.checkReductions(Axis::World);
+    rank.checkCounters();
+  }
   rank.backend.reset();
   rank.job->finish();
 }

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -36,6 +37,8 @@ SMALL_STEPS = 200
 CLIP_NORM = 1.0  # for the steps that prepare.py compiled with --clip-norm
 # Time limits of a part's program and of a part of the build.
 PART_SECONDS, BUILD_SECONDS = 300, 1800
+# Steps near the memory's limit, and the bytes left free beyond the peak without a limit, which is read between steps.
+NEAR_STEPS, NEAR_BYTES = 8, 256 << 20
 
 
 @dataclass
@@ -201,6 +204,32 @@ def caching(bench: Bench) -> list[Figure]:
     return [figures.loss_figure("losses, parameters on the host or on the device", *losses, most=0)]
 
 
+@contextmanager
+def holding(leave: int) -> Iterator[None]:
+    """Takes the GPU's memory but for `leave` bytes."""
+    command = [sys.executable, HERE / "hold.py", str(leave)]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        if not holder.stdout.readline():
+            raise RuntimeError(f"hold.py {leave}: exit code {holder.wait()}")
+        yield
+    finally:
+        holder.stdin.close()
+        holder.wait()
+
+
+def near_limit(bench: Bench) -> list[Figure]:
+    """Runs more steps than the allocators take to settle, with just the memory that they take if there is plenty."""
+    if bench.device == "cpu":
+        return []
+    step, options = bench.find("llama", bench.device), ("--cuda-graphs=auto", "--deterministic")
+    log = bench.run(step, NEAR_STEPS, *options)
+    with holding(int(max(line["device_peak_bytes"] for line in log)) + NEAR_BYTES):
+        near = bench.run(step, NEAR_STEPS, *options)
+    losses = [[line["loss"] for line in one] for one in (near, log)]
+    return [figures.loss_figure("losses near the memory's limit, or far from it", *losses, most=0)]
+
+
 PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "conformance": conformance,
     "exactness": exactness,
@@ -209,6 +238,7 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "graphs": graphs,
     "llama": llama,
     "caching": caching,
+    "near-limit": near_limit,
 }
 # On the CPU these parts do not measure the CUDA backend.
 SPEED = {"host-time", "llama"}
@@ -255,9 +285,12 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="parts to run, of " + ", ".join(PARTS))
     parser.add_argument("--steps", type=int, default=10, help="timed steps of the large models (default 10)")
     parser.add_argument("--build", type=Path, help="folder of the build, which is kept and reused")
+    parser.add_argument("--only-build", action="store_true", help="build into the folder of --build, and end")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="device (default cuda); cpu is a rehearsal after prepare.py --tiny")
     parser.add_argument("--fcdp-run", type=Path, help="use this fcdp-run instead of building; skips the tests")
     args = parser.parse_args()
+    if args.only_build and (args.build is None or args.fcdp_run is not None):
+        parser.error("--only-build needs --build, and no --fcdp-run")
     if args.device == "cuda" and not torch.cuda.is_available():
         print("run: error: this PyTorch sees no GPU", file=sys.stderr)
         return 1
@@ -265,15 +298,21 @@ def main() -> int:
         folder, built, begin = Path(name), None, time.perf_counter()
         if args.fcdp_run is None:
             try:
-                built = build(args.build or folder)
+                built = build((args.build or folder).absolute())
             except RuntimeError as error:
                 print(f"run: error: {error}", file=sys.stderr)
                 return 1
             print(f"run: build: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
+        if args.only_build:
+            return 0
         fcdp_run = args.fcdp_run or built / "bin/fcdp-run"
         bench = Bench(args.device, fcdp_run.absolute(), built, folder, args.steps, load(HERE / "steps.json"))
-        found = [figure for part in args.parts for figure in measure(part, bench)]
-    print(figures.render(found))
+        found = []
+        for part in args.parts:
+            # Printed at once, so that whoever ends this later has it.
+            if made := measure(part, bench):
+                print(figures.render(made), flush=True)
+                found += made
     print(f"{figures.missed(found)} goals missed, {time.perf_counter() - begin:.0f} s")
     return 1 if figures.missed(found) else 0
 

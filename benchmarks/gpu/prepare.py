@@ -54,6 +54,7 @@ def main() -> int:
     for file in Path(__file__).parent.iterdir():
         if file.suffix in (".py", ".c") and file.name != "prepare.py":
             shutil.copy(file, folder)
+    shutil.copy(ROOT / "scripts/gpu", folder)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{folder}: {size / 1e6:.0f} MB; there: python3 run.py")
     return 0

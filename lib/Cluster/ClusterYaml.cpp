@@ -82,11 +82,11 @@ template <>
 struct MappingTraits<Spread> {
   static void mapping(IO &io, Spread &spread) {
     for (unsigned i = 0; i < kNumCostInputs; ++i)
-      mapWithDefault<Deviation>(
+      mapWithDefault<FromZeroToTwo>(
           io, stringifyCostInput(static_cast<CostInput>(i)).data(),
           spread.inputs[i]);
-    mapWithDefault<Deviation>(io, "model", spread.model);
-    mapWithDefault<Deviation>(io, "strategies", spread.strategies);
+    mapWithDefault<FromZeroToTwo>(io, "model", spread.model);
+    mapWithDefault<FromZeroToTwo>(io, "strategies", spread.strategies);
   }
 };
 template <>
@@ -106,6 +106,7 @@ struct MappingTraits<Cluster> {
     io.mapOptional("flat_collectives", cluster.flatCollectives);
     io.mapOptional("codec", cluster.codec);
     io.mapOptional("fusion", cluster.fusion);
+    mapWithDefault<FromZeroToTwo>(io, "expert_skew", cluster.expertSkew);
     io.mapOptional("spread", cluster.spread);
   }
   static std::string validate(IO &, Cluster &cluster) {

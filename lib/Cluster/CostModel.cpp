@@ -177,7 +177,7 @@ Cost Estimator::costOf(aten::CallOp call) const {
               slowdown * device.getMemoryTime(work.bytes)};
   }
   Cost estimated{Resource::compute, device.launchLatency,
-                 slowdown * costOfWork(device, work),
+                 slowdown * costOfWork(device, work, cluster.expertSkew),
                  device.getMemoryTime(work.bytes)};
   if (cluster.profile) {
     auto found = cluster.profile->operators.find(keyOfCall(call));

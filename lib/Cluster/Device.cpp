@@ -2,6 +2,8 @@
 
 #include "fcdp/Cluster/Device.h"
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/ErrorHandling.h"
 
 #include <algorithm>
@@ -76,42 +78,52 @@ static double countBytes(RateType type) {
   llvm_unreachable("unknown type");
 }
 
-/// Returns the seconds of `product` in `tile`s, whose k is split into `split`
-/// parts.
+/// Returns the seconds of `products` in `tile`s, whose k is split into `split`
+/// parts. Processors that are done with the tiles of one product go on with
+/// those of the next.
 static double timeInTiles(const Device &device, double rate,
-                          const Product &product, const Tile &tile,
+                          llvm::ArrayRef<Product> products, const Tile &tile,
                           double split) {
-  double tiles = product.batch * std::ceil(product.m / tile.m) *
-                 std::ceil(product.n / tile.n) * split;
-  double processors = static_cast<double>(device.processors);
-  double waves = std::ceil(tiles / processors);
-  double each = 2 * tile.m * tile.n * std::ceil(product.k / split) /
-                (rate * tile.efficiency / processors);
-  double sum =
-      split == 1 ? 0
-                 : device.getMemoryTime((split + 1) * kPartBytes *
-                                        product.batch * product.m * product.n);
-  return waves * each + sum;
+  auto processors = static_cast<double>(device.processors);
+  double tiles = 0, work = 0, longest = 0, sum = 0;
+  for (const Product &product : products) {
+    double count = product.batch * std::ceil(product.m / tile.m) *
+                   std::ceil(product.n / tile.n) * split;
+    double each = 2 * tile.m * tile.n * std::ceil(product.k / split) /
+                  (rate * tile.efficiency / processors);
+    tiles += count;
+    work += count * each;
+    longest = std::max(longest, each);
+    if (split > 1)
+      sum += device.getMemoryTime((split + 1) * kPartBytes * product.batch *
+                                  product.m * product.n);
+  }
+  return std::max(std::ceil(tiles / processors) * (work / tiles), longest) +
+         sum;
 }
 
 /// Returns the seconds of the arithmetic at `rate` operations per second.
 static double timeArithmetic(const Device &device, double rate,
-                             const Product &product) {
-  if (device.processors == 0)
-    return product.getFlops() / rate;
+                             llvm::ArrayRef<Product> products) {
+  if (device.processors == 0) {
+    double flops = 0;
+    for (const Product &product : products)
+      flops += product.getFlops();
+    return flops / rate;
+  }
   double least = std::numeric_limits<double>::infinity();
   for (const Tile &tile : kTiles)
     for (double split : kSplits)
-      least = std::min(least, timeInTiles(device, rate, product, tile, split));
+      least = std::min(least, timeInTiles(device, rate, products, tile, split));
   return least;
 }
 
 /// A kernel loads operands while it computes, so the longer of the two counts
 /// (the roofline of Williams, Waterman and Patterson, 2009).
-static double estimateProduct(const Device &device, RateType type,
-                              const Product &product, double bytes) {
+static double estimateProducts(const Device &device, RateType type,
+                               llvm::ArrayRef<Product> products, double bytes) {
   double rate = device.flops.get(type) * device.computeEfficiency;
-  return std::max(timeArithmetic(device, rate, product),
+  return std::max(timeArithmetic(device, rate, products),
                   device.getMemoryTime(bytes));
 }
 
@@ -136,7 +148,7 @@ static double findCorrection(const Device &device, RateType type,
     if (measured.type != type)
       continue;
     const Product &shape = measured.shape;
-    double estimate = estimateProduct(
+    double estimate = estimateProducts(
         device, type, shape,
         countBytes(type) * shape.batch *
             (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n));
@@ -152,8 +164,37 @@ static double findCorrection(const Device &device, RateType type,
 
 double Device::getProductTime(RateType type, const Product &product,
                               double bytes) const {
-  return estimateProduct(*this, type, product, bytes) *
+  return estimateProducts(*this, type, product, bytes) *
          findCorrection(*this, type, product);
+}
+
+/// Returns the products of the groups that are not empty; the first is not.
+static llvm::SmallVector<Product>
+divideAmongGroups(const GroupedProduct &grouped) {
+  auto groups = static_cast<unsigned>(grouped.mean.batch);
+  double shares = 0;
+  for (unsigned i = 1; i <= groups; ++i)
+    shares += std::pow(i, -grouped.skew);
+  double whole = grouped.mean.batch * grouped.mean.*grouped.divided;
+  llvm::SmallVector<Product> products;
+  for (unsigned i = 1; i <= groups; ++i) {
+    Product product = grouped.mean;
+    product.batch = 1;
+    product.*grouped.divided =
+        std::max(std::round(whole * std::pow(i, -grouped.skew) / shares),
+                 i == 1 ? 1.0 : 0.0);
+    if (product.*grouped.divided > 0)
+      products.push_back(product);
+  }
+  return products;
+}
+
+double Device::getGroupedTime(RateType type, const GroupedProduct &products,
+                              double bytes) const {
+  if (products.skew == 0)
+    return getProductTime(type, products.mean, bytes);
+  return estimateProducts(*this, type, divideAmongGroups(products), bytes) *
+         findCorrection(*this, type, products.mean);
 }
 
 /// Returns the value that a standard normal variable is below with probability

@@ -79,8 +79,8 @@ static void addMatMul(OperatorWork &work, CallOp call) {
              left.getShape().back());
 }
 
-/// Adds the products of groups, each of the same share of the rows, columns or
-/// summands that `offs` divides. Groups of other sizes have the same sum.
+/// Adds the products of groups that share the rows, columns or summands that
+/// `offs` divides.
 static void addGroupedMatMul(OperatorWork &work, CallOp call) {
   RankedTensorType left = getTensor(call, "self"),
                    right = getTensor(call, "mat2"),
@@ -93,9 +93,12 @@ static void addGroupedMatMul(OperatorWork &work, CallOp call) {
   double m = left.getDimSize(left.getRank() - 2), k = left.getShape().back(),
          n = right.getShape().back();
   bool isLeftOne = left.getRank() == 2, isRightOne = right.getRank() == 2;
-  double &divided = isLeftOne && isRightOne ? k : isLeftOne ? m : n;
-  divided /= groups;
-  addProduct(work, left.getElementType(), groups, m, n, k);
+  work.divided = isLeftOne && isRightOne ? &Product::k
+                 : isLeftOne             ? &Product::m
+                                         : &Product::n;
+  Product each{groups, m, n, k};
+  each.*work.divided /= groups;
+  addProduct(work, left.getElementType(), groups, each.m, each.n, each.k);
 }
 
 static bool isTrue(Attribute attribute) {
@@ -205,13 +208,17 @@ double fcdp::peakTimeOfWork(const Device &device, const OperatorWork &work) {
              : work.flops / device.flops.get(getRateType(work.type));
 }
 
-double fcdp::costOfWork(const Device &device, const OperatorWork &work) {
+double fcdp::costOfWork(const Device &device, const OperatorWork &work,
+                        double expertSkew) {
   if (work.flops == 0)
     return device.getMemoryTime(work.bytes);
   RateType type = getRateType(work.type);
   if (work.attention)
     return std::max(device.getAttentionTime(type, work.flops, *work.attention),
                     device.getMemoryTime(work.bytes));
+  if (work.divided)
+    return device.getGroupedTime(type, {work.product, work.divided, expertSkew},
+                                 work.bytes);
   return work.products *
          device.getProductTime(type, work.product, work.bytes / work.products);
 }

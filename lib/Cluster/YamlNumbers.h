@@ -47,8 +47,8 @@ struct PartialShare {
   static constexpr char kExpected[] = "a number of at least 0 and below 1";
   bool isGood() const { return value >= 0 && value < 1; }
 };
-/// The standard deviation of a logarithm.
-struct Deviation {
+/// The standard deviation of a logarithm, or a skew.
+struct FromZeroToTwo {
   double value;
   static constexpr char kExpected[] = "a number from 0 to 2";
   bool isGood() const { return value >= 0 && value <= kMaxSpread; }
@@ -112,7 +112,7 @@ struct ScalarTraits<fcdp::PartialShare>
 template <>
 struct ScalarTraits<fcdp::Count> : fcdp::NumberTraits<fcdp::Count> {};
 template <>
-struct ScalarTraits<fcdp::Deviation> : fcdp::NumberTraits<fcdp::Deviation> {};
+struct ScalarTraits<fcdp::FromZeroToTwo> : fcdp::NumberTraits<fcdp::FromZeroToTwo> {};
 template <>
 struct ScalarTraits<fcdp::ByteCount> : fcdp::NumberTraits<fcdp::ByteCount> {};
 } // namespace llvm::yaml

@@ -201,6 +201,17 @@ TEST(Cluster, FlatCollectivesNeedNoWord) {
             std::string::npos);
 }
 
+TEST(Cluster, ExpertsAreBalancedUnlessTheirSkewIsGiven) {
+  auto parse = [](const std::string &text) {
+    return llvm::cantFail(parseCluster({text, "two.yaml"})).expertSkew;
+  };
+  EXPECT_EQ(parse(kGood), 0);
+  EXPECT_EQ(parse(std::string(kGood) + "expert_skew: 1.2\n"), 1.2);
+  EXPECT_NE(complain(std::string(kGood) + "expert_skew: 3\n")
+                .find("expected a number from 0 to 2, got '3'"),
+            std::string::npos);
+}
+
 TEST(Cluster, TheCodecHasDefaults) {
   auto parse = [](const std::string &codec) {
     std::string text = kGood + codec;

@@ -390,6 +390,24 @@ TEST_F(CostModelTest, GroupedProductsDivideRowsAmongGroups) {
       seconds);
 }
 
+TEST_F(CostModelTest, SkewedExpertsFillTilesDifferently) {
+  cluster.device.processors = 1;
+  cluster.device.memoryBandwidth = 1e30;
+  auto seconds = [&] {
+    return cost("%c = aten.call \"aten._grouped_mm.default\"(self = %a, mat2 = "
+                "%b, offs = %o) : (tensor<1200x512xbf16>, "
+                "tensor<4x512x1024xbf16>, tensor<4xi32>) -> "
+                "tensor<1200x1024xbf16>",
+                "%a: tensor<1200x512xbf16>, %b: tensor<4x512x1024xbf16>, %o: "
+                "tensor<4xi32>")
+        .seconds;
+  };
+  double balanced = seconds();
+  cluster.expertSkew = 2;
+  // 11 rows of tiles in place of 12 (DeviceTest.cpp).
+  EXPECT_DOUBLE_EQ(seconds() / balanced, 11.0 / 12);
+}
+
 TEST_F(CostModelTest, Convolutions) {
   // 64 filters of 3 x 3 x 64, applied at 2 x 8 x 8 positions.
   double once = 2 * 128.0 * 64 * 576 / (2e9 * 0.5);

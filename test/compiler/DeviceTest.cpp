@@ -43,6 +43,41 @@ TEST(Device, TilesFillProcessors) {
   EXPECT_DOUBLE_EQ(timeOf(device, odd), odd.getFlops() / 1e11);
 }
 
+TEST(Device, GroupsOfUnequalSizesFillTilesDifferently) {
+  Device device = makeDevice();
+  // 4 groups of 3 x 4 tiles of 128 x 256. The skewed ones have 576, 288, 192
+  // and 144 rows, which are 5, 3, 2 and 2 rows of tiles: as many.
+  Product mean{4, 300, 1024, 512};
+  auto timeOf = [&](double Product::*divided, double skew) {
+    return device.getGroupedTime(RateType::bf16, {mean, divided, skew}, 0);
+  };
+  double balanced = device.getProductTime(RateType::bf16, mean, 0);
+  EXPECT_DOUBLE_EQ(timeOf(&Product::m, 0), balanced);
+  EXPECT_DOUBLE_EQ(timeOf(&Product::m, 1), balanced);
+  // 843, 211, 94 and 53 rows are 7, 2, 1 and 1 rows of tiles.
+  device.processors = 1;
+  double tile = 2.0 * 128 * 256 * 512 / 1e11;
+  EXPECT_DOUBLE_EQ(timeOf(&Product::m, 0), 48 * tile);
+  EXPECT_DOUBLE_EQ(timeOf(&Product::m, 2), 44 * tile);
+  device.processors = 0;
+  EXPECT_DOUBLE_EQ(timeOf(&Product::m, 1), mean.getFlops() / 1e11);
+}
+
+TEST(Device, TheLongestSumOfAGroupLimitsItsKernel) {
+  Device device = makeDevice();
+  // One tile each; the sums are 4, 2, 4/3 and 1 times 96 elements of 800.
+  device.memoryBandwidth = 1; // splitting a sum takes for ever
+  Product mean{4, 64, 64, 200};
+  EXPECT_DOUBLE_EQ(
+      device.getGroupedTime(RateType::bf16, {mean, &Product::k, 1}, 0),
+      2.0 * 64 * 64 * 384 / (0.55 * 1e9));
+  // A group that gets nothing has no product.
+  mean.k = 1;
+  EXPECT_DOUBLE_EQ(
+      device.getGroupedTime(RateType::bf16, {mean, &Product::k, 2}, 0),
+      2.0 * 64 * 64 * 3 / (0.55 * 1e9));
+}
+
 TEST(Device, AProductOfFewTilesTakesLongerPerOperation) {
   Device device = makeDevice();
   // 11 x 10 tiles of 128 x 256 are two rounds. In eight parts along k they are

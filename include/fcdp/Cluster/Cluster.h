@@ -105,6 +105,9 @@ struct Cluster {
   FlatCollectives flatCollectives = FlatCollectives::direct;
   Codec codec;
   Fusion fusion = Fusion::none;
+  /// How unevenly a mixture's tokens choose its experts: the load of the i-th
+  /// is in proportion to 1 / i^expertSkew. 0 if all have the same.
+  double expertSkew = 0;
   Spread spread;
   /// Measured durations of operations, used in place of estimates. Null if
   /// there is no profile. It is not part of the YAML description.

@@ -31,6 +31,17 @@ struct Product {
   double getFlops() const { return 2 * batch * m * n * k; }
 };
 
+/// `mean.batch` products in one kernel, whose sizes `divided` differ: those of
+/// a mixture's experts.
+struct GroupedProduct {
+  /// Each product, if all are of the same size.
+  Product mean;
+  /// The rows, columns or summands that the groups share.
+  double Product::*divided = nullptr;
+  /// The size of the i-th group is in proportion to 1 / i^skew (Zipf).
+  double skew = 0;
+};
+
 /// The rate that one product reaches, in floating-point operations per second.
 struct MeasuredProduct {
   RateType type = RateType::bf16;
@@ -98,6 +109,9 @@ struct Device {
   double getTimePerByte() const;
   /// Returns the seconds of a product whose operands and results take `bytes`.
   double getProductTime(RateType type, const Product &product,
+                        double bytes) const;
+  /// Returns the seconds of the products of groups, which take `bytes` in all.
+  double getGroupedTime(RateType type, const GroupedProduct &products,
                         double bytes) const;
   /// Returns the factor by which the slowest of `devices` takes longer than the
   /// mean: the expected greatest of so many normal values (Blom, "Statistical

@@ -21,6 +21,9 @@ struct OperatorWork {
   /// times; not used by fused attention.
   Product product;
   unsigned products = 0;
+  /// Set if `product.batch` groups share the sum of these sizes, each the size
+  /// of its expert's load.
+  double Product::*divided = nullptr;
   /// Set if the arithmetic is that of fused attention.
   std::optional<AttentionWork> attention;
   /// Bytes read from and written to memory, each value once.
@@ -37,8 +40,9 @@ OperatorWork measureWork(aten::CallOp call);
 double peakTimeOfWork(const Device &device, const OperatorWork &work);
 
 /// Returns the seconds for `work`: the longer of its arithmetic and its memory
-/// traffic.
-double costOfWork(const Device &device, const OperatorWork &work);
+/// traffic. `expertSkew` is that of a mixture's experts (Cluster::expertSkew).
+double costOfWork(const Device &device, const OperatorWork &work,
+                  double expertSkew);
 
 /// Returns the key of `call` in a profile: its name, the types of its operands,
 /// and the types of those results that are used.

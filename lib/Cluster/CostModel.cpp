@@ -64,7 +64,8 @@ public:
 
   Cost estimate(Operation *op) const {
     Cost cost = estimateDevice(op);
-    cost.issue = getIssueTime(op, cost);
+    if (!isa<aten::CallOp>(op))
+      cost.issue = getIssueTime(op, cost);
     // A profile's times of compute include what collectives took from it.
     if (isa<CollectiveOpInterface>(op) && !cluster.profile)
       cost.processors = cluster.device.collectiveShare;
@@ -83,6 +84,7 @@ private:
   }
   double getIssueTime(Operation *op, const Cost &cost) const;
   Cost costOf(aten::CallOp call) const;
+  Cost costOfKernel(aten::CallOp call, const OperatorWork &work) const;
   Cost costOf(CollectiveOpInterface collective) const;
   Cost costOf(CacheStoreOp store) const {
     return model.costOfStore(bytesOf(store.getValue().getType()));
@@ -166,16 +168,26 @@ double Estimator::bytesOf(Type type) const {
   return byteSize(cast<RankedTensorType>(type));
 }
 
+/// Views cost the device nothing. An operator that is joined to the next is
+/// part of its kernel, so it is neither launched nor issued.
 Cost Estimator::costOf(aten::CallOp call) const {
   OperatorWork work = measureWork(call);
-  const Device &device = cluster.device;
   if (cluster.fusion == Fusion::pointwise && canBeFused(call)) {
     FusedTraffic traffic = measureFusedTraffic(call);
     work.bytes = traffic.bytes;
     if (!traffic.isLast)
       return {Resource::compute, 0,
-              slowdown * device.getMemoryTime(work.bytes)};
+              slowdown * cluster.device.getMemoryTime(work.bytes)};
   }
+  Cost cost = costOfKernel(call, work);
+  const IssueTimes &issue = cluster.host.issue;
+  cost.issue = cost.getTotal() > 0 ? issue.op : issue.view;
+  return cost;
+}
+
+Cost Estimator::costOfKernel(aten::CallOp call,
+                             const OperatorWork &work) const {
+  const Device &device = cluster.device;
   Cost estimated{Resource::compute, device.launchLatency,
                  slowdown * costOfWork(device, work, cluster.expertSkew),
                  device.getMemoryTime(work.bytes)};
@@ -189,21 +201,11 @@ Cost Estimator::costOf(aten::CallOp call) const {
   return estimated;
 }
 
-/// Views cost the device nothing. An operator without launch is part of the
-/// kernel of another.
 double Estimator::getIssueTime(Operation *op, const Cost &cost) const {
   const IssueTimes &issue = cluster.host.issue;
   if (isa<CollectiveOpInterface, CacheStoreOp, CacheLoadOp>(op))
     return issue.transfer;
-  bool isWork = cost.latency > 0 || cost.seconds > 0;
-  auto call = dyn_cast<aten::CallOp>(op);
-  if (!call)
-    return isWork ? issue.op : 0;
-  if (!isWork)
-    return issue.view;
-  bool isJoined = cluster.fusion == Fusion::pointwise && canBeFused(call) &&
-                  !measureFusedTraffic(call).isLast;
-  return isJoined ? 0 : issue.op;
+  return cost.getTotal() > 0 ? issue.op : 0;
 }
 
 Cost Estimator::costOf(CollectiveOpInterface collective) const {

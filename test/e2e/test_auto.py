@@ -32,12 +32,17 @@ def planned(workshop: Workshop, config: Config, out: Path) -> tuple[str, int]:
     return text, int(re.search(r"memory +device (\d+) bytes", text)[1])
 
 
+def within_a_budget(workshop: Workshop, config: Config, folder: Path) -> Config:
+    """The budget is between the needs of zero3 and zero2."""
+    least, most = (
+        planned(workshop, replace(config, strategy=name), folder / "step.so")[1] for name in ("zero3", "zero2")
+    )
+    return replace(config, device_memory=(least + most) // 2)
+
+
 @pytest.fixture(params=CASES, ids=identify)
 def config(request: pytest.FixtureRequest, workshop: Workshop, tmp_path: Path) -> Config:
-    """The budget is between the needs of zero3 and zero2."""
-    out = tmp_path / "step.so"
-    least, most = (planned(workshop, replace(request.param, strategy=name), out)[1] for name in ("zero3", "zero2"))
-    return replace(request.param, device_memory=(least + most) // 2)
+    return within_a_budget(workshop, request.param, tmp_path)
 
 
 def test_bit_equal_to_a_preset(workshop: Workshop, config: Config) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import test_auto
 from harness import (
+    ADAMW,
     BIN,
     LION,
     Config,
@@ -30,6 +32,7 @@ PROGRAM = BIN / "fcdp-run-emulated"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="fcdp is built without the CUDA backend, or with a libtorch for CUDA")
 
 STEPS = 4
+MUON = f"muon,lr=1e-2,weight_decay=0.5+{ADAMW}"
 # As late as waits allow; in random order; or one stream as early as waits allow.
 LATE, SHUFFLED, AHEAD = "late", "shuffled:3", "ahead:5"
 
@@ -92,11 +95,23 @@ def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_bat
         (Config("gpt", strategy="zero3", collectives="flat"), SHUFFLED),
         (Config("gpt", micro_batches=4, accumulate="node_host"), SHUFFLED),
         (Config("gpt", strategy="hsdp", outer="2"), LATE),
+        (Config("gpt", micro_batches=2, optimizer=MUON), SHUFFLED),
+        (Config("gpt_bf16", strategy="zero2", micro_batches=4, optimizer=MUON, master="f32", clip_norm=0.05), LATE),
+        (Config("gpt", strategy="mics", layout="owned", optimizer=MUON), AHEAD),
     ],
     ids=lambda value: value.name if isinstance(value, Config) else value,
 )
 def test_models_and_options(workshop: Workshop, tmp_path: Path, config: Config, order: str) -> None:
     assert_as_on_the_cpu(workshop, config, tmp_path, order)
+
+
+@pytest.mark.parametrize(
+    ("config", "order"),
+    zip(test_auto.CASES, (LATE, SHUFFLED, AHEAD, SHUFFLED)),
+    ids=lambda value: value.name if isinstance(value, Config) else value,
+)
+def test_auto_within_a_budget(workshop: Workshop, tmp_path: Path, config: Config, order: str) -> None:
+    assert_as_on_the_cpu(workshop, test_auto.within_a_budget(workshop, config, tmp_path), tmp_path, order)
 
 
 @pytest.mark.parametrize("order", [LATE, SHUFFLED])

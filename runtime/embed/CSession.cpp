@@ -184,6 +184,11 @@ SessionOptions optionsOf(const fcdp_options *given) {
     options.lossScaling = lossScalingOf(from.loss_scale);
   if (from.padding)
     options.padding = paddingOf(from.padding);
+  options.deterministic = from.deterministic != 0;
+  require(from.reductions_by >= FCDP_REDUCTIONS_BY_FCDP &&
+              from.reductions_by <= FCDP_REDUCTIONS_BY_NCCL,
+          "reductions_by: expected a value of fcdp_reductions_by");
+  options.reducesByNccl = from.reductions_by == FCDP_REDUCTIONS_BY_NCCL;
   return options;
 }
 

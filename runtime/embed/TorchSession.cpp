@@ -91,6 +91,13 @@ OnNonfinite onNonfiniteOf(const std::string &text) {
          "'");
 }
 
+bool isByNccl(const std::string &reductionsBy) {
+  if (reductionsBy != "fcdp" && reductionsBy != "nccl")
+    misuse("reductions_by: expected 'fcdp' or 'nccl', got '" + reductionsBy +
+           "'");
+  return reductionsBy == "nccl";
+}
+
 class TorchSession : public torch::CustomClassHolder {
 public:
   /// `servesStore`: whether this process is to serve the job's store at the
@@ -100,7 +107,9 @@ public:
                const std::string &interface, std::optional<int64_t> threads,
                int64_t seed, bool cudaGraphs, const std::string &onNonfinite,
                const std::optional<std::string> &lossScale,
-               const Figures &padding, std::optional<bool> servesStore) {
+               const Figures &padding, bool deterministic,
+               const std::string &reductionsBy,
+               std::optional<bool> servesStore) {
     session = attempt([&] {
       SessionOptions options;
       options.launch = findLaunch();
@@ -117,6 +126,8 @@ public:
         options.lossScaling = lossScalingOf(*lossScale);
       for (const auto &entry : padding)
         options.padding[entry.key()] = entry.value();
+      options.deterministic = deterministic;
+      options.reducesByNccl = isByNccl(reductionsBy);
       return Session::open(loadStep(object), options);
     });
   }
@@ -367,7 +378,7 @@ TORCH_LIBRARY(fcdp, library) {
                        const std::string &, std::optional<int64_t>, int64_t,
                        bool, const std::string &,
                        const std::optional<std::string> &, const Figures &,
-                       std::optional<bool>>())
+                       bool, const std::string &, std::optional<bool>>())
       .def("rank", &TorchSession::rank)
       .def("num_steps", &TorchSession::numSteps)
       .def("states", &TorchSession::states)

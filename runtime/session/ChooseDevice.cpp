@@ -12,7 +12,7 @@ void requireDevice(const SessionOptions &options, const StepPlan &plan) {
   if (plan.target == plan::Target::cuda)
     requireGpus();
   else if (options.reducesByNccl)
-    throw std::runtime_error("--reductions-by=nccl: expected a step that was "
+    throw std::runtime_error("reductions by NCCL: expected a step that was "
                              "compiled for 'cuda', got one for 'cpu'");
 }
 

@@ -21,7 +21,7 @@ void makeDeterministic() {
   setenv(kWorkspaceVariable, kWorkspaces[0], /*replace=*/0);
   const std::string chosen = std::getenv(kWorkspaceVariable);
   if (chosen != kWorkspaces[0] && chosen != kWorkspaces[1])
-    throw std::runtime_error(std::string("--deterministic: expected ") +
+    throw std::runtime_error(std::string("deterministic operators: expected ") +
                              kWorkspaceVariable + " to be " + kWorkspaces[0] +
                              " or " + kWorkspaces[1] +
                              ", or not to be set, got '" + chosen + "'");

@@ -245,6 +245,10 @@ std::vector<Fact> Session::Impl::openingFacts() const {
                    options.lossScaling ? options.lossScaling->text() : ""});
   facts.push_back(
       {"the recording of operations", options.record ? "on" : "off"});
+  facts.push_back(
+      {"deterministic operators", options.deterministic ? "yes" : "no"});
+  facts.push_back(
+      {"what sums gradients", options.reducesByNccl ? "nccl" : "fcdp"});
   for (const auto &[input, value] : options.padding)
     facts.push_back(
         {"the padding of input '" + input + "'", std::to_string(value)});

@@ -53,6 +53,8 @@ class Options(ctypes.Structure):
         ("on_nonfinite", ctypes.c_int),
         ("loss_scale", ctypes.c_char_p),
         ("padding", ctypes.c_char_p),
+        ("deterministic", ctypes.c_int),
+        ("reductions_by", ctypes.c_int),
     )
 
 

@@ -20,7 +20,7 @@ def test_runs_are_bit_equal(workshop: Workshop, tmp_path: Path) -> None:
 def test_nccl_sums_on_gpus_only(workshop: Workshop) -> None:
     model = workshop.model("gpt")
     command = run_command(workshop.step(CONFIG), model.archive, model.inputs, 1, "--reductions-by=nccl")
-    with pytest.raises(ToolError, match="--reductions-by=nccl: expected a step that was compiled for 'cuda', got one for 'cpu'"):
+    with pytest.raises(ToolError, match="reductions by NCCL: expected a step that was compiled for 'cuda', got one for 'cpu'"):
         tool(*command)
 
 

@@ -279,6 +279,40 @@ def test_schedule_and_job_of_a_checkpoint(tmp_path: Path) -> None:
     run_ranks(script, [tmp_path / "cache", tmp_path / "run"], [environment()])
 
 
+BITS = """
+import sys
+import torch
+from torch import nn
+import fcdp
+
+def losses(**arguments):
+    torch.manual_seed(0)
+    example = (torch.ones(2, 4), torch.ones(2, 1))
+    with fcdp.compile(nn.Linear(4, 1), example, loss_fn=nn.functional.mse_loss, cache=sys.argv[1], **arguments) as step:
+        return [step(*example) for _ in range(3)]
+
+def refusal(**arguments):
+    try:
+        losses(**arguments)
+    except fcdp.StepError as error:
+        return f"{error.code}: {error}"
+
+plain = losses()
+assert not torch.are_deterministic_algorithms_enabled()
+assert losses(deterministic=True) == plain
+assert torch.are_deterministic_algorithms_enabled()
+expected = "no device: reductions by NCCL: expected a step that was compiled for 'cuda', got one for 'cpu'"
+assert refusal(reductions_by="nccl") == expected
+assert refusal(reductions_by="ring") == "misuse: reductions_by: expected 'fcdp' or 'nccl', got 'ring'"
+"""
+
+
+def test_deterministic_operators_and_what_sums(tmp_path: Path) -> None:
+    script = tmp_path / "bits.py"
+    script.write_text(BITS)
+    run_ranks(script, [tmp_path / "cache"], [environment()])
+
+
 def test_error_of_one_rank_ends_the_others(workshop: Workshop, tmp_path: Path) -> None:
     """The others learn its text at once; no rank waits for a time-out."""
     script = tmp_path / "rank1_fails.py"

@@ -46,6 +46,8 @@ def compile(
     full_masks: Collection[str] = (),
     network_interface: str = "",
     cuda_graphs: bool = False,
+    deterministic: bool = False,
+    reductions_by: str = "fcdp",
 ) -> Step:
     """Compiles a training step of `model` for the ranks that torchrun, mpirun or srun started, and opens it on each.
 
@@ -78,6 +80,9 @@ def compile(
         --loss-weight takes it: losses, gradients and evaluations are weighted means. By default all micro-batches count alike.
     full_masks: inputs that are all ones in every micro-batch and evaluation, such as "attention_mask", as fcdp.export takes
         them. Attention needs no mask then, and a loss is NaN if one has another element.
+    deterministic: operators give the same bits in each run on the same device, as fcdp-run --deterministic has it. A setting of
+        the process, which is that of torch.use_deterministic_algorithms(True) and is not taken back.
+    reductions_by: what sums gradients over GPUs: "fcdp", or "nccl" for NCCL's own reductions, whose bits depend on the machine.
 
     `model` is not changed and not needed any more. Raises ExportError and StepError.
     """
@@ -118,6 +123,8 @@ def compile(
         on_nonfinite,
         loss_scale,
         {name: float(value) for name, value in (pad or {}).items()},
+        deterministic,
+        reductions_by,
         job.serves_store,
     )
     evaluated = None if evaluation is None else Arguments(evaluation, micro_batches=1)

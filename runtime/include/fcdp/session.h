@@ -126,6 +126,17 @@ typedef enum fcdp_on_nonfinite {
   FCDP_NONFINITE_CONTINUE = 2
 } fcdp_on_nonfinite;
 
+/* What sums gradients over GPUs. */
+typedef enum fcdp_reductions_by {
+  /* In f32, in the order of ranks, rounded once. */
+  FCDP_REDUCTIONS_BY_FCDP = 0,
+  /* NCCL's own reductions, where a reduction keeps the gradients' type. They
+   * may use switches that sum, and round to that type at each step, so bits
+   * depend on the machine. FCDP_NO_DEVICE for a step that was compiled for
+   * CPUs. */
+  FCDP_REDUCTIONS_BY_NCCL = 1
+} fcdp_reductions_by;
+
 typedef struct fcdp_options {
   /* Null: the variables of torchrun, mpirun or srun say it, and without them
    * this process is the only rank. */
@@ -157,6 +168,13 @@ typedef struct fcdp_options {
    * shapes are padded: "labels=-100,mask=0". Equal on all ranks. Default: null,
    * which is 0 for all inputs. */
   const char *padding;
+  /* 1: operators give the same bits in each run on the same device, which makes
+   * some slower; an operator that cannot fails the step (docs/cuda.md). A
+   * setting of the process, which later sessions keep. Equal on all ranks.
+   * Default: 0. */
+  int deterministic;
+  /* Equal on all ranks. Default: FCDP_REDUCTIONS_BY_FCDP. */
+  fcdp_reductions_by reductions_by;
 } fcdp_options;
 
 /* Sets the defaults. */

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -296,6 +297,41 @@ TEST_F(EmbedTest, PaddingFromC) {
             "padding of input 'none': the step has no input of that name");
   EXPECT_EQ(refusal("x=1"), "padding of input 'x': expected a step of several "
                             "shapes, got one of one shape");
+}
+
+TEST_F(EmbedTest, DeterministicOperatorsFromC) {
+  fcdp_options options;
+  fcdp_options_init(&options);
+  options.deterministic = 1;
+  std::string object = linearStep(1, 1, 1).build(folder);
+  fcdp_session *session = nullptr;
+  ASSERT_EQ(fcdp_session_open(object.c_str(), &options, &session), FCDP_OK)
+      << fcdp_last_error();
+  // The session reads it from the environment, and sets it there.
+  EXPECT_STREQ(std::getenv("CUBLAS_WORKSPACE_CONFIG"), ":4096:8");
+  fcdp_session_destroy(session);
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0", /*replace=*/1);
+  EXPECT_EQ(fcdp_session_open(object.c_str(), &options, &session),
+            FCDP_NO_DEVICE);
+  EXPECT_STREQ(fcdp_last_error(),
+               "deterministic operators: expected CUBLAS_WORKSPACE_CONFIG to "
+               "be :4096:8 or :16:8, or not to be set, got ':0:0'");
+  unsetenv("CUBLAS_WORKSPACE_CONFIG");
+}
+
+TEST_F(EmbedTest, ReductionsByNcclFromC) {
+  fcdp_options options;
+  fcdp_options_init(&options);
+  EXPECT_EQ(options.reductions_by, FCDP_REDUCTIONS_BY_FCDP);
+  options.reductions_by = FCDP_REDUCTIONS_BY_NCCL;
+  std::string object = linearStep(1, 1, 1).build(folder);
+  fcdp_session *session = nullptr;
+  EXPECT_EQ(fcdp_session_open(object.c_str(), &options, &session),
+            FCDP_NO_DEVICE);
+  EXPECT_STREQ(fcdp_last_error(), "reductions by NCCL: expected a step that "
+                                  "was compiled for 'cuda', got one for 'cpu'");
+  options.reductions_by = fcdp_reductions_by(2);
+  EXPECT_EQ(fcdp_session_open(object.c_str(), &options, &session), FCDP_MISUSE);
 }
 
 TEST_F(EmbedTest, NullPointersAreMisuse) {

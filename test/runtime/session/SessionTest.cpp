@@ -1020,4 +1020,23 @@ TEST_F(TwoRanksTest, OtherFactsOfOneRankEndBoth) {
   waitForOther(0);
 }
 
+TEST_F(TwoRanksTest, DeterministicOperatorsOfOneRankEndBoth) {
+  const std::string expected =
+      "the ranks differ in deterministic operators: no on rank 0 (node 0, "
+      "local 0); yes on rank 1 (node 0, local 1); all ranks must have the same";
+  startOther([&](SessionOptions options) {
+    options.deterministic = true;
+    try {
+      Session::open(object, options);
+    } catch (const SessionError &error) {
+      return error.what() == expected ? 0 : 1;
+    }
+    return 2;
+  });
+  EXPECT_EQ(expectError(SessionErrorCode::RendezvousFailed,
+                        [&] { Session::open(object, oneOfTwo(0, port)); }),
+            expected);
+  waitForOther(0);
+}
+
 } // namespace

@@ -113,7 +113,7 @@ fcdp_status attemptOn(Handle *handle, Work work) noexcept {
 }
 
 StateRole roleOf(fcdp_state_role role) {
-  require(role >= FCDP_VALUE && role <= FCDP_EXP_AVG_SQ_SCALE,
+  require(role >= FCDP_VALUE && role <= FCDP_VARIANCE,
           "expected a known role of a state");
   return StateRole(role);
 }

@@ -174,6 +174,24 @@ TEST_F(EmbedTest, StateByName) {
   fcdp_session_destroy(session);
 }
 
+// Roles of other optimizers are known, too: the step lacks them.
+TEST_F(EmbedTest, RolesThatTheStepLacks) {
+  fcdp_session *session = open();
+  ASSERT_TRUE(session);
+  auto refusal = [&](int role) -> std::string {
+    EXPECT_EQ(
+        fcdp_session_get_state(session, "w", fcdp_state_role(role), nullptr, 0),
+        FCDP_MISUSE);
+    return fcdp_last_error();
+  };
+  EXPECT_EQ(refusal(FCDP_EXP_AVG_CODE),
+            "parameter 'w' has no exp_avg_code in this step");
+  EXPECT_EQ(refusal(FCDP_VARIANCE),
+            "parameter 'w' has no variance in this step");
+  EXPECT_EQ(refusal(FCDP_VARIANCE + 1), "expected a known role of a state");
+  fcdp_session_destroy(session);
+}
+
 TEST_F(EmbedTest, StepsFromC) {
   fcdp_session *session = open();
   ASSERT_TRUE(session);

@@ -30,6 +30,8 @@ static const llvm::StringSet<> &fresh() {
   static const llvm::StringSet<> names{
       "aten._adaptive_avg_pool2d",
       "aten._adaptive_avg_pool2d_backward",
+      "aten._fused_rms_norm",
+      "aten._fused_rms_norm_backward",
       "aten._grouped_mm",
       "aten._log_softmax",
       "aten._log_softmax_backward_data",

@@ -180,12 +180,23 @@ Expected<StepEmitter::Results> StepEmitter::readResults(const Node &node) {
   return results;
 }
 
-/// Records the order of dimensions in memory of attention's result. Later views
-/// rely on it, and kernels of other devices produce another order.
+/// Returns whether the kernel of another device computes the call's result, and
+/// may produce another order of its dimensions: attention, and products with
+/// the inverse deviation of a norm.
+static bool isInOtherKernels(aten::CallOp call) {
+  if (call.getCallee() == "aten.mul.Tensor")
+    return llvm::any_of(call.getOperands(), [](Value factor) {
+      auto from = factor.getDefiningOp<aten::CallOp>();
+      return from && from.getCallee() == "aten.rsqrt.default";
+    });
+  return call.getCallee() ==
+         "aten._scaled_dot_product_flash_attention_for_cpu.default";
+}
+
+/// Records the order of dimensions in memory of the call's result, on which
+/// later views rely.
 void StepEmitter::annotateOrder(aten::CallOp call, ArrayRef<StringRef> names) {
-  if (names.empty() ||
-      call.getCallee() !=
-          "aten._scaled_dot_product_flash_attention_for_cpu.default")
+  if (names.empty() || !isInOtherKernels(call))
     return;
   SmallVector<int64_t> strides;
   const Json &meta = *program.tensors.lookup(names.front());

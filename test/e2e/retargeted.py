@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the program of an imported step operator by operator: on fake CUDA tensors, or on the CPU with the attention of
-CUDA written out."""
+"""Runs the program of an imported step operator by operator: on fake CUDA tensors, or on the CPU with the operators that
+CUDA alone has written out."""
 
 import math
 import re
@@ -101,6 +101,10 @@ class Program:
                 positional.append(keywords.pop(argument.name))
         if device == "cpu" and name.removesuffix("_backward") in ATTENTION:
             results = emulate(name, {**dict(zip(schema, positional, strict=False)), **keywords})
+        elif device == "cpu" and name == "_fused_rms_norm":
+            results = rms_norm(*positional)
+        elif device == "cpu" and name == "_fused_rms_norm_backward":
+            results = rms_norm_backward(*positional)
         else:
             results = function(*positional, **keywords)
         flat = [
@@ -180,3 +184,34 @@ def emulate(name: str, arguments: Mapping[str, Any]) -> Any:
     padded = torch.full((*query.shape[:2], rows), math.inf)
     padded[:, :, : query.shape[2]] = logsumexp[:, :, :rows]
     return out, padded, torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.int64)
+
+
+def rms_norm(
+    given: torch.Tensor, shape: list[int], weight: torch.Tensor | None, eps: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """CUDA's kernel, which computes in f32 at least and rounds the result once."""
+    dims = tuple(range(-len(shape), 0))
+    assert weight is None or (list(weight.shape) == shape and weight.dtype == given.dtype)
+    x = given.to(torch.promote_types(given.dtype, torch.float32))
+    rstd = torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + eps)
+    return (x * rstd * (1 if weight is None else weight.to(x.dtype))).to(given.dtype).contiguous(), rstd
+
+
+def rms_norm_backward(
+    grad: torch.Tensor,
+    given: torch.Tensor,
+    shape: list[int],
+    rstd: torch.Tensor,
+    weight: torch.Tensor | None,
+    needed: tuple[bool, bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    inner = tuple(range(-len(shape), 0))
+    outer = tuple(range(given.dim() - len(shape)))
+    assert weight is None or (list(weight.shape) == shape and weight.dtype == given.dtype)
+    x, g = given.to(rstd.dtype) * rstd, grad.to(rstd.dtype)
+    h = g if weight is None else g * weight.to(rstd.dtype)
+    of_input = (h - x * (h * x).mean(inner, keepdim=True)) * rstd
+    return (
+        of_input.to(given.dtype).contiguous() if needed[0] else None,
+        (g * x).sum(outer).to(given.dtype) if needed[1] else None,
+    )

@@ -5,6 +5,7 @@ arithmetic. What a GPU's kernels compute is not tested here."""
 
 import json
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.functional import scaled_dot_product_attention
+from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 import fcdp
 from harness import BIN, ROOT, Config, ToolError, Workshop, read_plan, run_command, tool
@@ -143,6 +146,111 @@ def test_attention(tmp_path: Path, name: str) -> None:
         fakes = {key: torch.empty(v.shape, dtype=v.dtype, device="cuda") for key, v in values.items()}
         fake_loss, _ = after.run(lambda kind, symbol: fakes[symbol], "cuda")
         assert fake_loss.device.type == "cuda"
+
+
+class Norm(nn.Module):
+    """A norm between two linear layers, whose input has a second user."""
+
+    def __init__(self, norm: nn.Module, token_major: bool):
+        super().__init__()
+        self.first = nn.Linear(16, 16)
+        self.norm = norm
+        self.last = nn.Linear(16, 16)
+        self.token_major = token_major
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x)
+        if not self.token_major:  # the view behind it needs the norm's result token by token
+            heads = y.view(2, 8, 2, 8).transpose(1, 2)
+            return self.last(self.norm(heads).transpose(1, 2).reshape(2, 8, 16)).float().pow(2).mean()
+        return (self.last(self.norm(y)) + y).float().pow(2).mean()
+
+
+class SquaredByHand(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+def frozen(norm: nn.Module) -> nn.Module:
+    return norm.requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class NormCase:
+    make: Callable[[], nn.Module]
+    """The norm over the last dimension or dimensions of [2, 8, 16]."""
+    weighted: bool = True
+    """Whether the kernel multiplies by the weight, in both types."""
+    weighted_in_half: bool = True
+    fused_in_half: bool = True
+    gradient_of_weight: bool = True
+
+
+NORMS = {
+    "rms_norm": NormCase(lambda: nn.RMSNorm(16)),
+    "without_weight": NormCase(lambda: nn.RMSNorm(16, elementwise_affine=False), weighted=False, weighted_in_half=False),
+    "two_dimensions": NormCase(lambda: nn.RMSNorm((8, 16), eps=1e-3)),
+    "frozen": NormCase(lambda: frozen(nn.RMSNorm(16)), gradient_of_weight=False),
+    # It rounds the norm before it multiplies by the weight.
+    "llama": NormCase(lambda: LlamaRMSNorm(16), weighted_in_half=False),
+    # It multiplies by 1 + weight in f32 before it rounds.
+    "gemma": NormCase(lambda: GemmaRMSNorm(16)),
+    # In half precision it rounds the mean.
+    "by_hand": NormCase(SquaredByHand, weighted=False, weighted_in_half=False, fused_in_half=False),
+}
+
+
+TYPED_NORMS = [(name, dtype) for name in NORMS for dtype in (torch.float32, torch.bfloat16, torch.float16)]
+
+
+@pytest.mark.parametrize(("name", "dtype"), [*TYPED_NORMS, ("rms_norm", torch.float64)], ids=str)
+def test_norm(tmp_path: Path, name: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    case, is_half = NORMS[name], dtype.itemsize == 2
+    model, x = Norm(case.make(), token_major=True).to(dtype), torch.randn(2, 8, 16, dtype=dtype)
+    for parameter in model.norm.parameters():
+        nn.init.normal_(parameter)
+    fcdp.export(model, (x,), tmp_path / "step.pt2")
+    before = imported(tmp_path / "step.pt2")
+    after = imported(tmp_path / "step.pt2", "--fcdp-retarget=target=cuda")
+    if not case.fused_in_half and is_half:
+        assert after.calls() == before.calls()
+        return
+    norm, backward = fused_calls(after)
+    weighted = case.weighted_in_half if is_half else case.weighted
+    assert (norm["weight"] != "unit") == (backward["weight"] != "unit") == weighted
+    assert backward["output_mask"] == [True, weighted and case.gradient_of_weight]
+    assert "aten.rsqrt.default" not in after.calls()
+
+    values = {**{n: p.detach() for n, p in model.named_parameters()}, "x": x}
+    loss, gradients = before.run(lambda kind, symbol: values[symbol], "cpu")
+    new_loss, new_gradients = after.run(lambda kind, symbol: values[symbol], "cpu")
+    # One unit in the last place of the results in half precision, which are rounded at the same points.
+    tolerance = 1e-5 if not is_half else 2 * torch.finfo(dtype).eps
+    torch.testing.assert_close(new_loss, loss, rtol=tolerance, atol=tolerance)
+    assert new_gradients.keys() == gradients.keys()
+    for key, gradient in gradients.items():
+        torch.testing.assert_close(new_gradients[key], gradient, rtol=tolerance, atol=tolerance * gradient.abs().max().item())
+    check_types(after)
+
+
+def fused_calls(program: Program) -> tuple[dict[str, object], dict[str, object]]:
+    """The arguments of the only fused norm, and of its backward pass."""
+    found = {
+        op.attrs["callee"]: dict(zip(op.attrs["argNames"], op.attrs["args"], strict=True))
+        for op in program.step
+        if op.name == "aten.call" and "_fused_rms_norm" in op.attrs["callee"]
+    }
+    assert found.keys() == {"aten._fused_rms_norm.default", "aten._fused_rms_norm_backward.default"}
+    return found["aten._fused_rms_norm.default"], found["aten._fused_rms_norm_backward.default"]
+
+
+def test_norm_of_permuted_input(tmp_path: Path) -> None:
+    """Views of the result need the order in memory that the input has, which the kernel does not keep."""
+    fcdp.export(Norm(nn.RMSNorm(8), token_major=False), (torch.randn(2, 8, 16),), tmp_path / "step.pt2")
+    after = imported(tmp_path / "step.pt2", "--fcdp-retarget=target=cuda")
+    assert after.calls() == imported(tmp_path / "step.pt2").calls()
+    check_types(after)
 
 
 # Complex numbers, which the reader of the module does not know.

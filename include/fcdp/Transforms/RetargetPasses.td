@@ -9,7 +9,8 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
   let description = [{
     Requires phase `imported`. With target `cuda`, calls that create tensors create
     them on CUDA. Attention is the one operator of common models for which PyTorch
-    has a CPU operator of its own. It becomes the flash kernel (f16 or bf16, no mask,
+    has a CPU operator of its own, and the RMS norm the one for which it has an
+    operator for CUDA alone. Attention becomes the flash kernel (f16 or bf16, no mask,
     head dimensions up to 256) or the memory-efficient kernel (all other cases). The
     pass does what PyTorch's `scaled_dot_product_attention` does for these kernels:
     it pads head dimensions to multiples of 8, aligns the rows of a mask to multiples
@@ -18,6 +19,17 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     memory, since views may rely on it. The import recorded that order on the call as
     `fcdp.dim_order`; a result is copied if the kernel's order differs. Numbers differ
     as far as the kernels sum in another order.
+
+    An RMS norm is about 7 calls in an export from a CPU, and its backward pass about
+    16. They become `_fused_rms_norm` and `_fused_rms_norm_backward`. The pass knows the
+    calls of `nn.RMSNorm` and of Transformers' models by what they compute: x * rsqrt(mean(x^2) + eps)
+    over the last dimensions, in f32 or f64, times a weight. If the norm casts half
+    precision to f32 and its result back, the kernel does, and the casts go. The
+    kernel rounds once, so it multiplies by the weight only if the product is not
+    rounded before: that of `LlamaRMSNorm` in bf16 stays a call of its own. A norm that
+    is computed in half precision stays as it is, and so does one whose result is not
+    in order in memory. Of a backward pass that is not what PyTorch derives, a remark
+    says that it stays.
 
     The statistics that layer norms and batch norms return are f32 on CUDA for input
     in half precision, and in the input's type on the CPU. The pass changes their

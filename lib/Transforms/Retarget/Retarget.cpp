@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "CudaAttention.h"
+#include "CudaNorms.h"
 #include "CudaStatistics.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/PipelineOptions.h"
@@ -80,6 +81,7 @@ static LogicalResult checkCalls(func::FuncOp step) {
 LogicalResult RetargetPass::toCuda(func::FuncOp function) {
   if (failed(checkCalls(function)) || failed(retargetAttention(function)))
     return failure();
+  retargetNorms(function);
   retargetStatistics(function);
   replaceDevices(function, "cpu", "cuda");
   return success();

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace fcdp {
+
+/// Replaces each RMS norm, and its backward pass, by the kernels that PyTorch
+/// has for CUDA alone. Norms that round where the kernels do not stay as they
+/// are, in whole or in part.
+void retargetNorms(mlir::func::FuncOp function);
+
+} // namespace fcdp

@@ -85,6 +85,7 @@ void MappingTraits<Device>::mapping(IO &io, Device &device) {
   io.mapOptional("reserved", device.reserve);
   mapNumber<Positive>(io, "memory_bandwidth", device.memoryBandwidth);
   io.mapRequired("flops", device.flops);
+  mapWithDefault<Positive>(io, "compute_capability", device.computeCapability);
   mapNumber<Share>(io, "compute_efficiency", device.computeEfficiency);
   mapNumber<Share>(io, "memory_efficiency", device.memoryEfficiency);
   mapShares(io, "memory_curve", device.memoryCurve);

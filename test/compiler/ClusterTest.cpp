@@ -91,6 +91,16 @@ Device parseDevice(const std::string &text) {
 }
 } // namespace
 
+TEST(Cluster, ComputeCapabilityIsOptional) {
+  EXPECT_EQ(parseDevice(kGood).computeCapability, 8);
+  EXPECT_EQ(
+      parseDevice(withDevice("  compute_capability: 7.5")).computeCapability,
+      7.5);
+  EXPECT_NE(complain(withDevice("  compute_capability: 0"))
+                .find("expected a positive number, got '0'"),
+            std::string::npos);
+}
+
 TEST(Cluster, CurvesAreOptional) {
   Device plain = parseDevice(kGood);
   EXPECT_TRUE(plain.memoryCurve.empty());

@@ -76,6 +76,9 @@ struct Device {
   /// Bytes per second, reads and writes together.
   double memoryBandwidth = 0;
   FlopRates flops;
+  /// The version of an NVIDIA GPU's instructions, which says what kernels it
+  /// has: 7.5 for a T4.
+  double computeCapability = 8;
   /// Shares of the peak compute rate and of `memoryBandwidth` that large
   /// operators reach, in (0, 1].
   double computeEfficiency = 0, memoryEfficiency = 0;

@@ -11,12 +11,13 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     them on CUDA. Attention is the one operator of common models for which PyTorch
     has a CPU operator of its own, and the RMS norm the one for which it has an
     operator for CUDA alone. Attention becomes the flash kernel (f16 or bf16, no mask,
-    head dimensions up to 256) or the memory-efficient kernel (all other cases). The
-    pass does what PyTorch's `scaled_dot_product_attention` does for these kernels:
-    it pads head dimensions to multiples of 8, aligns the rows of a mask to multiples
-    of 8 elements, and repeats key heads until there are as many as query heads.
-    Results keep the shapes of the CPU operator, and also its order of dimensions in
-    memory, since views may rely on it. The import recorded that order on the call as
+    head dimensions up to 256, and a GPU of compute capability 8.0 or newer, which is
+    assumed if no cluster says otherwise) or the memory-efficient kernel (all other
+    cases). The pass does what PyTorch's `scaled_dot_product_attention` does for these
+    kernels: it pads head dimensions to multiples of 8, aligns the rows of a mask to
+    multiples of 8 elements, and repeats key heads until there are as many as query
+    heads. Results keep the shapes of the CPU operator, and also its order of dimensions
+    in memory, since views may rely on it. The import recorded that order on the call as
     `fcdp.dim_order`; a result is copied if the kernel's order differs. Numbers differ
     as far as the kernels sum in another order.
 
@@ -55,7 +56,7 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     %a:5 = aten.call "aten._scaled_dot_product_flash_attention.default"(query = %q, key = %q, value = %q, ...is_causal = true) ...
     ```
   }];
-  let options = [Target];
+  let options = [Target, ClusterFile];
 }
 
 #endif // FCDP_TRANSFORMS_RETARGETPASSES

@@ -22,6 +22,8 @@ using aten::CallOp;
 static constexpr int64_t kAlignment = 8;
 /// The greatest head that the flash kernel knows.
 static constexpr int64_t kGreatestFlashHead = 256;
+/// The first compute capability for which PyTorch has the flash kernel.
+static constexpr double kFirstFlashCapability = 8;
 /// The memory-efficient kernel pads the rows of its log-sum-exp to this many.
 static constexpr int64_t kLogSumExpRows = 32;
 
@@ -48,6 +50,9 @@ struct Attention {
 
 class Retargeter {
 public:
+  explicit Retargeter(double computeCapability)
+      : hasFlash(computeCapability >= kFirstFlashCapability) {}
+
   LogicalResult forward(CallOp call);
   LogicalResult backward(CallOp call);
 
@@ -55,6 +60,7 @@ private:
   Attention prepare(CallOp call, OpBuilder &builder);
   Value prepareMask(Value mask, ArrayRef<int64_t> shape, Type type);
 
+  bool hasFlash;
   llvm::DenseMap<Operation *, Attention> attentions;
   /// Masks are shared by layers, and so is what becomes of them.
   llvm::DenseMap<std::pair<Value, Type>, Value> masks;
@@ -129,7 +135,7 @@ Attention Retargeter::prepare(CallOp call, OpBuilder &builder) {
   attention.isCausal = isCausal(call);
   // With more keys than queries, the flash kernel aligns the last query with
   // the last key, and the CPU's kernel the first query with the first key.
-  attention.isFlash = !type.isF32() && !mask &&
+  attention.isFlash = hasFlash && !type.isF32() && !mask &&
                       llvm::alignTo(q[3], kAlignment) <= kGreatestFlashHead &&
                       (!attention.isCausal || q[2] == k[2]) && q[2] > 0 &&
                       k[2] > 0;
@@ -284,7 +290,8 @@ LogicalResult Retargeter::backward(CallOp call) {
   return success();
 }
 
-LogicalResult fcdp::retargetAttention(Operation *step) {
+LogicalResult fcdp::retargetAttention(Operation *step,
+                                      double computeCapability) {
   SmallVector<CallOp> forwards, backwards;
   step->walk([&](CallOp call) {
     if (call.getCallee() == kCpuForward)
@@ -292,7 +299,7 @@ LogicalResult fcdp::retargetAttention(Operation *step) {
     else if (call.getCallee() == kCpuBackward)
       backwards.push_back(call);
   });
-  Retargeter retargeter;
+  Retargeter retargeter(computeCapability);
   bool isDone = true;
   for (CallOp call : forwards)
     isDone &= succeeded(retargeter.forward(call));

@@ -10,7 +10,9 @@ namespace fcdp {
 /// Replaces each call of the CPU's attention in `step`, and of its backward
 /// pass, by PyTorch's flash or memory-efficient kernel for CUDA, and prepares
 /// the operands for it. Results keep their elements and their order in memory.
-/// Fails, with diagnostics, if CUDA has no such kernel.
-mlir::LogicalResult retargetAttention(mlir::Operation *step);
+/// Fails, with diagnostics, if a GPU of that compute capability has no such
+/// kernel.
+mlir::LogicalResult retargetAttention(mlir::Operation *step,
+                                      double computeCapability);
 
 } // namespace fcdp

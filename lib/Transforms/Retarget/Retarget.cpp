@@ -4,6 +4,7 @@
 #include "CudaNorms.h"
 #include "CudaStatistics.h"
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 
 #include "mlir/IR/Builders.h"
@@ -25,7 +26,8 @@ public:
   void runOnOperation() override;
 
 private:
-  LogicalResult toCuda(func::FuncOp function);
+  FailureOr<double> getComputeCapability();
+  LogicalResult toCuda(func::FuncOp function, double computeCapability);
 };
 } // namespace
 
@@ -78,8 +80,20 @@ static LogicalResult checkCalls(func::FuncOp step) {
   return success(holds);
 }
 
-LogicalResult RetargetPass::toCuda(func::FuncOp function) {
-  if (failed(checkCalls(function)) || failed(retargetAttention(function)))
+FailureOr<double> RetargetPass::getComputeCapability() {
+  if (cluster.empty())
+    return Device().computeCapability;
+  llvm::Expected<Cluster> described = loadCluster(cluster);
+  if (!described)
+    return getOperation().emitError("cluster: ")
+           << toString(described.takeError());
+  return described->device.computeCapability;
+}
+
+LogicalResult RetargetPass::toCuda(func::FuncOp function,
+                                   double computeCapability) {
+  if (failed(checkCalls(function)) ||
+      failed(retargetAttention(function, computeCapability)))
     return failure();
   retargetNorms(function);
   retargetStatistics(function);
@@ -100,8 +114,11 @@ void RetargetPass::runOnOperation() {
                      "both");
     return signalPassFailure();
   }
+  FailureOr<double> computeCapability = getComputeCapability();
+  if (failed(computeCapability))
+    return signalPassFailure();
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (source != wanted && failed(toCuda(function)))
+    if (source != wanted && failed(toCuda(function, *computeCapability)))
       return signalPassFailure();
     if (wanted == "cuda")
       replaceDevices(function, "cuda", "cuda");

@@ -7,6 +7,7 @@
 #include "plan/PlanCheck.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace fcdp {

@@ -2,6 +2,7 @@
 //
 // Collectives, copies, sums and events: the backend queues them on a stream.
 #include "operators/PreparedOp.h"
+#include "plan/StatePlaces.h"
 
 namespace fcdp {
 

@@ -6,6 +6,7 @@
 #include "core/FileDescriptor.h"
 #include "launch/ErrorLines.h"
 #include "launch/StopSignals.h"
+#include "output/Failure.h"
 #include "output/Progress.h"
 
 #include <algorithm>

@@ -202,8 +202,16 @@ def is_refused(text: str, folder: Path) -> bool:
     return False
 
 
+# Operators overwrite as much temporary memory as the plan leaves them, as the prover assumes.
+SCRATCH = {"FCDP_FAKE_SCRATCH": str(2 << 20)}
+
+
+def test_temporary_memory_overwrites_nothing_in_use(workshop: Workshop, tmp_path: Path) -> None:
+    assert_as_on_the_cpu(workshop, MUTATED, tmp_path, SHUFFLED, **SCRATCH)
+
+
 # Some of the waits of the plan, by their place among all.
-@pytest.mark.parametrize("number", [6, 14, 29, 47, 54, 67, 104, 146])
+@pytest.mark.parametrize("number", [8, 14, 40, 47, 67, 80, 104, 146])
 def test_a_missing_wait_gives_other_numbers(workshop: Workshop, tmp_path: Path, number: int) -> None:
     """The prover refuses the plan without the wait, and a run of it has other losses or parameters in some order."""
     text = planned_text(workshop, tmp_path)
@@ -219,10 +227,15 @@ def test_a_missing_wait_gives_other_numbers(workshop: Workshop, tmp_path: Path, 
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     mutant = tmp_path / "mutant.so"
     tool(BIN / "fcdp-compile", tmp_path / "plan.json", f"--archive={workshop.model(MUTATED.model).archive}", "-o", mutant)
+    assert any(differs(workshop, mutant, tmp_path, order) for order in (LATE, SHUFFLED, AHEAD, "ahead:2", "shuffled:1", "ahead:1"))
+
+
+def differs(workshop: Workshop, mutant: Path, folder: Path, order: str) -> bool:
     whole = workshop.run(MUTATED, STEPS)
-
-    def differs(order: str) -> bool:
-        run = run_on(mutant, workshop, MUTATED, tmp_path, order)
-        return run.losses != whole.losses or run.parameters.read_bytes() != whole.parameters.read_bytes()
-
-    assert any(differs(order) for order in (LATE, SHUFFLED, AHEAD, "ahead:2", "shuffled:1", "ahead:1"))
+    try:
+        run = run_on(mutant, workshop, MUTATED, folder, order, **SCRATCH)
+    except ToolError as error:
+        # Temporary memory is filled with NaN, which ends the job where it reaches a loss or a gradient.
+        assert "NaN" in str(error)
+        return True
+    return run.losses != whole.losses or run.parameters.read_bytes() != whole.parameters.read_bytes()

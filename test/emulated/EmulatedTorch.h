@@ -28,6 +28,9 @@ void enqueue(std::function<void()> work);
 void synchronizeStream();
 void synchronizeDevice();
 
+/// Returns how many bytes of temporary memory each operator overwrites.
+size_t scratchBytes();
+
 /// Where the bytes of a tensor are. It keeps no reference to the tensor,
 /// because its memory may be used again for work that is issued later.
 class DeviceView {

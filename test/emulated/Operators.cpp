@@ -13,6 +13,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
+#include <algorithm>
 #include <map>
 #include <torch/library.h>
 #include <tuple>
@@ -21,6 +22,7 @@ namespace fcdp::emulated {
 namespace {
 
 using c10::IValue;
+using fake::Machine;
 using torch::jit::Stack;
 
 /// Applies `change` to all tensors of a value and makes devices `device`.
@@ -248,6 +250,24 @@ void takeWorkspace(const c10::OperatorHandle &op) {
     workspace = c10::GetAllocator(c10::kCUDA)->allocate(bytes);
 }
 
+/// Has the operator take and overwrite memory that it returns at once, as
+/// kernels do with temporary memory. It comes in blocks, so that they fill the
+/// gaps between what is in use.
+void overwriteScratch() {
+  static const size_t bytes = scratchBytes();
+  constexpr size_t block = 16 << 10;
+  std::vector<c10::DataPtr> taken;
+  for (size_t have = 0; have < bytes; have += block) {
+    taken.push_back(c10::GetAllocator(c10::kCUDA)->allocate(block));
+    enqueue([address = taken.back().get()] {
+      std::byte *storage = Machine::instance().translate(address, block);
+      TORCH_CHECK(storage, "temporary memory is not memory of the device");
+      // The bytes of NaN in all floating types.
+      std::fill(storage, storage + block, std::byte(0xff));
+    });
+  }
+}
+
 void runOnStream(const c10::OperatorHandle &op, Stack *given) {
   const auto &returns = op.schema().returns();
   Stack arguments =
@@ -282,6 +302,7 @@ void runOnStream(const c10::OperatorHandle &op, Stack *given) {
   if (isView)
     return;
   takeWorkspace(op);
+  overwriteScratch();
   enqueue([op, arguments = Arguments(arguments), fresh = std::move(fresh)] {
     Stack stack = arguments.onHost();
     op.callBoxed(stack);

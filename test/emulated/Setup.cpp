@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How the fake device behaves in a job: FCDP_FAKE_ORDER is "late" (the
-// default), "shuffled:SEED" or "ahead:STREAM". An error of the device ends the
-// process. Each process writes the names of the functions that it calls into
-// the folder FCDP_FAKE_CALLS, if that is given.
+// default), "shuffled:SEED" or "ahead:STREAM". With FCDP_FAKE_SCRATCH=BYTES
+// each operator fills that many bytes of temporary memory with NaN. An error of
+// the device ends the process. Each process writes the names of the functions
+// that it calls into the folder FCDP_FAKE_CALLS, if that is given.
 
+#include "EmulatedTorch.h"
 #include "fake/Machine.h"
 
 #include <cstdio>
@@ -62,4 +64,10 @@ void logCall(const std::string &folder, const char *entryPoint) {
 }();
 
 } // namespace
+
+size_t scratchBytes() {
+  const char *bytes = std::getenv("FCDP_FAKE_SCRATCH");
+  return bytes ? std::stoull(bytes) : 0;
+}
+
 } // namespace fcdp::emulated

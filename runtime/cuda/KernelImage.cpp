@@ -79,9 +79,9 @@ cudaKernel_t KernelImage::find(const std::string &name) const {
   return kernel;
 }
 
-void KernelImage::launch(cudaKernel_t kernel, uint64_t elements,
+void KernelImage::launch(cudaKernel_t kernel, uint64_t threads,
                          void **arguments, cudaStream_t stream) const {
-  uint64_t blocks = (elements + blockThreads - 1) / blockThreads;
+  uint64_t blocks = (threads + blockThreads - 1) / blockThreads;
   cuda->check(
       cuda->cudaLaunchKernel(reinterpret_cast<const void *>(kernel),
                              dim3(unsigned(std::min(blocks, mostBlocks)), 1, 1),
@@ -94,7 +94,8 @@ void KernelImage::add(float *sum, const float *part, uint64_t elements,
   if (elements == 0)
     return;
   void *arguments[] = {&sum, &part, &elements};
-  launch(addKernel, elements, arguments, stream);
+  uint64_t vectors = cuda::countVectors(sum, part, elements);
+  launch(addKernel, vectors ? vectors : elements, arguments, stream);
 }
 
 void KernelImage::sumChunks(const cuda::SumChunksArguments &chunks,
@@ -108,8 +109,9 @@ void KernelImage::sumChunks(const cuda::SumChunksArguments &chunks,
     return;
   cuda::SumChunksArguments copy = chunks;
   void *arguments[] = {&copy};
-  launch(sumKernels[size_t(inType)][size_t(outType)], chunks.elements,
-         arguments, stream);
+  uint64_t vectors = cuda::countVectors(chunks, byteSize(inType));
+  launch(sumKernels[size_t(inType)][size_t(outType)],
+         vectors ? vectors : chunks.elements, arguments, stream);
 }
 
 } // namespace fcdp

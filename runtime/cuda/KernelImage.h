@@ -34,8 +34,8 @@ private:
   void findAll();
   void loadAll() const;
   cudaKernel_t find(const std::string &name) const;
-  /// Launches with as many threads as `elements` need.
-  void launch(cudaKernel_t kernel, uint64_t elements, void **arguments,
+  /// Launches at least `threads` threads, or as many as there are at most.
+  void launch(cudaKernel_t kernel, uint64_t threads, void **arguments,
               cudaStream_t stream) const;
 
   std::shared_ptr<const CudaLibrary> cuda;

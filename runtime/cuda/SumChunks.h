@@ -2,16 +2,10 @@
 //
 // The element-wise sums of the CUDA backend. nvcc compiles them for the device
 // as the body of the kernels, and the tests compile them for the host. Results
-// are bit-identical to those of cpu/SumKernels.h.
+// are bit-identical to those of core/SumKernels.h.
 #pragma once
 
-#include <cstdint>
-
-#ifdef __CUDACC__
-#define FCDP_HOST_DEVICE __host__ __device__
-#else
-#define FCDP_HOST_DEVICE
-#endif
+#include "cuda/ElementTypes.h"
 
 namespace fcdp::cuda {
 
@@ -30,111 +24,155 @@ struct SumChunksArguments {
   uint32_t locals;
 };
 
-template <typename To, typename From>
-FCDP_HOST_DEVICE inline To bitCast(From value) {
-  static_assert(sizeof(To) == sizeof(From));
-  To result;
-  __builtin_memcpy(&result, &value, sizeof(result));
-  return result;
+/// The size of the greatest load that a thread can issue.
+constexpr uint64_t kVectorBytes = 16;
+
+/// The number of chunks whose loads a thread issues before it adds the first of
+/// them, so that it waits for memory once for all of them.
+constexpr uint32_t kLoadsInFlight = 4;
+
+/// Elements that are loaded together, and stored in as few stores as possible.
+template <typename Storage, uint32_t count>
+struct alignas(sizeof(Storage) * count < kVectorBytes ? sizeof(Storage) * count
+                                                      : kVectorBytes) Vector {
+  Storage elements[count];
+};
+
+FCDP_HOST_DEVICE inline bool isAligned(const void *address) {
+  return reinterpret_cast<uintptr_t>(address) % kVectorBytes == 0;
 }
 
-/// Element types: the storage type, the type of sums, and conversions between
-/// them that round to nearest even.
-struct F32 {
-  using Storage = float;
-  using Sum = float;
-  FCDP_HOST_DEVICE static float load(float value) { return value; }
-  FCDP_HOST_DEVICE static float store(float value) { return value; }
-};
+/// Returns how many vectors of each chunk can be loaded as such: all whole ones
+/// if every chunk begins at a multiple of a vector's size, and otherwise none.
+FCDP_HOST_DEVICE inline uint64_t
+countVectors(const SumChunksArguments &arguments, uint64_t elementBytes) {
+  const uint64_t bytes = arguments.elements * elementBytes;
+  const bool areChunksAligned =
+      arguments.nodes * arguments.locals == 1 ||
+      (isAligned(arguments.scratch) && bytes % kVectorBytes == 0);
+  return areChunksAligned && isAligned(arguments.own) &&
+                 isAligned(arguments.out)
+             ? bytes / kVectorBytes
+             : 0;
+}
 
-struct F64 {
-  using Storage = double;
-  using Sum = double;
-  FCDP_HOST_DEVICE static double load(double value) { return value; }
-  FCDP_HOST_DEVICE static double store(double value) { return value; }
-};
+/// Calls `body` with 0 up to count - 1. nvcc unrolls the loop, because arrays
+/// that it indexes are in registers only then.
+template <uint32_t count, typename Body>
+FCDP_HOST_DEVICE inline void unrolled(Body body) {
+#ifdef __CUDACC__
+#pragma unroll
+#endif
+  for (uint32_t i = 0; i < count; ++i)
+    body(i);
+}
 
-struct BF16 {
-  using Storage = uint16_t;
-  using Sum = float;
-  FCDP_HOST_DEVICE static float load(uint16_t value) {
-    return bitCast<float>(uint32_t(value) << 16);
-  }
-  FCDP_HOST_DEVICE static uint16_t store(float value) {
-    uint32_t bits = bitCast<uint32_t>(value);
-    // Rounding could carry a NaN's payload into infinity, so a NaN is made
-    // quiet.
-    if ((bits & 0x7fffffff) > 0x7f800000)
-      return uint16_t((bits >> 16) | 0x40);
-    // Add half of the last place, less one if the last place is even.
-    return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
-};
+/// A chunk's place in the order of addition: node by node, and in each of them
+/// rank by rank.
+struct ChunkOrder {
+  uint32_t node = 0, local = 0;
 
-struct F16 {
-  using Storage = uint16_t;
-  using Sum = float;
-  FCDP_HOST_DEVICE static float load(uint16_t value) {
-    uint32_t sign = uint32_t(value & 0x8000) << 16;
-    uint32_t magnitude = uint32_t(value & 0x7fff) << 13;
-    // Exponents are off by 112 after the shift. Multiplying by 2^112 corrects
-    // them and, unlike adding 112 to them, is right for denormals too.
-    uint32_t bits = bitCast<uint32_t>(bitCast<float>(magnitude) * 0x1p112f);
-    if (magnitude >= (0x7c00u << 13))
-      bits |= 0x7f800000u;
-    return bitCast<float>(bits | sign);
-  }
-  FCDP_HOST_DEVICE static uint16_t store(float value) {
-    uint32_t bits = bitCast<uint32_t>(value);
-    uint32_t sign = (bits >> 16) & 0x8000;
-    uint32_t magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-      return uint16_t(0x7e00 | sign);
-    // From 65520 on, halfway above the greatest f16, the result is infinite.
-    if (magnitude >= 0x477ff000)
-      return uint16_t(0x7c00 | sign);
-    // Below 2^-14, adding 0.5, whose last place is f16's smallest denormal,
-    // makes the addition round to it.
-    if (magnitude < (113u << 23))
-      return uint16_t(
-          (bitCast<uint32_t>(bitCast<float>(magnitude) + 0.5f) - 0x3f000000) |
-          sign);
-    // For normal results, rebias the exponent by -112 and round to nearest
-    // even.
-    uint32_t rounded =
-        (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112u << 23)) >> 13;
-    return uint16_t(rounded | sign);
+  FCDP_HOST_DEVICE void advance(uint32_t locals) {
+    if (++local < locals)
+      return;
+    local = 0;
+    ++node;
   }
 };
 
-/// Computes element `i` of the sum: over the local ranks, rounded to the
-/// chunks' type if there are also several nodes, then over the nodes. The sum
-/// is rounded to `Out` once.
-template <typename In, typename Out>
-FCDP_HOST_DEVICE inline void sumElement(const SumChunksArguments &arguments,
-                                        uint64_t i) {
-  using Storage = typename In::Storage;
+/// Computes elements [i * count, (i + 1) * count) of the sum: over the local
+/// ranks, rounded to the chunks' type if there are also several nodes, then
+/// over the nodes. The sum is rounded to `Out` once.
+template <typename In, typename Out, uint32_t count>
+FCDP_HOST_DEVICE inline void sumElements(const SumChunksArguments &arguments,
+                                         uint64_t i) {
+  using Loaded = Vector<typename In::Storage, count>;
+  using Stored = Vector<typename Out::Storage, count>;
   using Sum = typename In::Sum;
-  const auto *own = static_cast<const Storage *>(arguments.own);
-  const auto *others = static_cast<const Storage *>(arguments.scratch);
-  auto load = [&](uint32_t rank) -> Sum {
-    return In::load(rank == arguments.rank
-                        ? own[i]
-                        : others[rank * arguments.elements + i]);
-  };
+  const auto *own = static_cast<const Loaded *>(arguments.own);
+  const auto *others = static_cast<const Loaded *>(arguments.scratch);
+  const uint64_t chunkVectors = arguments.elements / count;
+  const uint32_t ranks = arguments.nodes * arguments.locals;
   const bool roundsPartials = arguments.locals > 1 && arguments.nodes > 1;
-  Sum sum = 0;
-  for (uint32_t node = 0; node < arguments.nodes; ++node) {
-    Sum partial = load(node);
-    for (uint32_t local = 1; local < arguments.locals; ++local)
-      partial += load(local * arguments.nodes + node);
-    if (roundsPartials)
-      partial = In::load(In::store(partial));
-    // Do not start from 0, because 0 + -0 is 0.
-    sum = node == 0 ? partial : sum + partial;
+  Sum sum[count], partial[count];
+  ChunkOrder loaded, added;
+  for (uint32_t first = 0; first < ranks; first += kLoadsInFlight) {
+    Loaded parts[kLoadsInFlight];
+    unrolled<kLoadsInFlight>([&](uint32_t at) {
+      if (first + at >= ranks)
+        return;
+      uint32_t rank = loaded.local * arguments.nodes + loaded.node;
+      const Loaded *chunk =
+          rank == arguments.rank ? own : others + rank * chunkVectors;
+      parts[at] = chunk[i];
+      loaded.advance(arguments.locals);
+    });
+    unrolled<kLoadsInFlight>([&](uint32_t at) {
+      if (first + at >= ranks)
+        return;
+      const ChunkOrder here = added;
+      added.advance(arguments.locals);
+      // Do not start from 0, because 0 + -0 is 0.
+      unrolled<count>([&](uint32_t k) {
+        Sum value = In::load(parts[at].elements[k]);
+        partial[k] = here.local == 0 ? value : partial[k] + value;
+      });
+      if (here.local + 1 < arguments.locals)
+        return;
+      if (roundsPartials)
+        unrolled<count>(
+            [&](uint32_t k) { partial[k] = In::load(In::store(partial[k])); });
+      unrolled<count>([&](uint32_t k) {
+        sum[k] = here.node == 0 ? partial[k] : sum[k] + partial[k];
+      });
+    });
   }
-  static_cast<typename Out::Storage *>(arguments.out)[i] =
-      Out::store(typename Out::Sum(sum));
+  Stored result;
+  unrolled<count>([&](uint32_t k) {
+    result.elements[k] = Out::store(typename Out::Sum(sum[k]));
+  });
+  static_cast<Stored *>(arguments.out)[i] = result;
+}
+
+/// Computes what thread `thread` of `threads` has of the sum: vectors, then the
+/// elements that are in none.
+template <typename In, typename Out>
+FCDP_HOST_DEVICE inline void sumChunks(const SumChunksArguments &arguments,
+                                       uint64_t thread, uint64_t threads) {
+  constexpr uint32_t perVector = kVectorBytes / sizeof(typename In::Storage);
+  const uint64_t vectors =
+      countVectors(arguments, sizeof(typename In::Storage));
+  for (uint64_t i = thread; i < vectors; i += threads)
+    sumElements<In, Out, perVector>(arguments, i);
+  for (uint64_t i = vectors * perVector + thread; i < arguments.elements;
+       i += threads)
+    sumElements<In, Out, 1>(arguments, i);
+}
+
+/// Returns how many vectors of two f32 arrays can be added as such.
+FCDP_HOST_DEVICE inline uint64_t
+countVectors(const float *sum, const float *part, uint64_t elements) {
+  return isAligned(sum) && isAligned(part)
+             ? elements * sizeof(float) / kVectorBytes
+             : 0;
+}
+
+/// Adds to `sum` what thread `thread` of `threads` has of `part`.
+FCDP_HOST_DEVICE inline void addInPlace(float *sum, const float *part,
+                                        uint64_t elements, uint64_t thread,
+                                        uint64_t threads) {
+  constexpr uint32_t perVector = kVectorBytes / sizeof(float);
+  const uint64_t vectors = countVectors(sum, part, elements);
+  auto *sums = reinterpret_cast<Vector<float, perVector> *>(sum);
+  const auto *parts = reinterpret_cast<const Vector<float, perVector> *>(part);
+  for (uint64_t i = thread; i < vectors; i += threads) {
+    Vector<float, perVector> value = sums[i], other = parts[i];
+    unrolled<perVector>(
+        [&](uint32_t k) { value.elements[k] += other.elements[k]; });
+    sums[i] = value;
+  }
+  for (uint64_t i = vectors * perVector + thread; i < elements; i += threads)
+    sum[i] += part[i];
 }
 
 /// The names of kernels contain the types, e.g. fcdp_sum_bf16_f32.

@@ -14,6 +14,7 @@ using namespace fcdp;
 
 namespace {
 
+/// No multiple of the elements that kernels load at once.
 constexpr uint64_t elements = 70001;
 
 /// Returns random bits, whose sums depend on the order.
@@ -38,6 +39,9 @@ class Kernels : public OnGpuOrFake {
 protected:
   Kernels() : OnGpuOrFake(16 << 20, 16 << 20) {}
 
+  void compareSums(const KernelImage &kernels, DType inType, DType outType,
+                   uint64_t elements);
+
   void upload(size_t at, const std::vector<std::byte> &bytes) {
     std::memcpy(backend->hostBase(), bytes.data(), bytes.size());
     backend->copy(StreamId::H2D, backend->deviceBase() + at,
@@ -54,43 +58,47 @@ protected:
   }
 };
 
-} // namespace
+/// Compares the sums of 3 x 2 ranks' chunks of `elements` with the CPU's.
+void Kernels::compareSums(const KernelImage &kernels, DType inType,
+                          DType outType, uint64_t elements) {
+  const uint32_t nodes = 3, locals = 2, ranks = nodes * locals, rank = 4;
+  const size_t chunk = elements * byteSize(inType);
+  const size_t outBytes = elements * byteSize(outType);
+  const size_t own = 0, out = 1 << 20, scratch = 2 << 20;
+  std::vector<std::byte> ownBytes = randomBytes(chunk, 1),
+                         others = randomBytes(ranks * chunk, 2);
+  upload(own, ownBytes);
+  upload(scratch, others);
+  std::byte *base = backend->deviceBase();
+  kernels.sumChunks(
+      {base + own, base + scratch, base + out, elements, rank, nodes, locals},
+      inType, outType, backend->stream(StreamId::Inter));
+  std::vector<std::byte> got = download(out, outBytes), want(outBytes);
+  std::vector<const std::byte *> chunks;
+  for (uint32_t node = 0; node < nodes; ++node)
+    for (uint32_t local = 0; local < locals; ++local) {
+      uint32_t from = local * nodes + node;
+      chunks.push_back(from == rank ? ownBytes.data()
+                                    : others.data() + from * chunk);
+    }
+  sumGroups(want.data(), outType, chunks, locals, inType, elements);
+  for (uint64_t i = 0; i < elements; ++i) {
+    const size_t at = i * byteSize(outType);
+    bool isSame = std::memcmp(&got[at], &want[at], byteSize(outType)) == 0 ||
+                  (isNan(&got[at], outType) && isNan(&want[at], outType));
+    ASSERT_TRUE(isSame) << name(inType) << " to " << name(outType) << ", "
+                        << elements << " elements: element " << i;
+  }
+}
 
 TEST_P(Kernels, SumsHaveTheBitsOfTheCpu) {
   KernelImage kernels(cuda);
-  const uint32_t nodes = 3, locals = 2, ranks = nodes * locals, rank = 4;
   const DType types[] = {DType::F16, DType::BF16, DType::F32, DType::F64};
-  for (DType inType : types)
-    for (DType outType : types) {
-      const size_t chunk = elements * byteSize(inType);
-      const size_t outBytes = elements * byteSize(outType);
-      const size_t own = 0, out = 1 << 20, scratch = 2 << 20;
-      std::vector<std::byte> ownBytes = randomBytes(chunk, 1),
-                             others = randomBytes(ranks * chunk, 2);
-      upload(own, ownBytes);
-      upload(scratch, others);
-      std::byte *base = backend->deviceBase();
-      kernels.sumChunks({base + own, base + scratch, base + out, elements, rank,
-                         nodes, locals},
-                        inType, outType, backend->stream(StreamId::Inter));
-      std::vector<std::byte> got = download(out, outBytes), want(outBytes);
-      std::vector<const std::byte *> chunks;
-      for (uint32_t node = 0; node < nodes; ++node)
-        for (uint32_t local = 0; local < locals; ++local) {
-          uint32_t from = local * nodes + node;
-          chunks.push_back(from == rank ? ownBytes.data()
-                                        : others.data() + from * chunk);
-        }
-      sumGroups(want.data(), outType, chunks, locals, inType, elements);
-      for (uint64_t i = 0; i < elements; ++i) {
-        const size_t at = i * byteSize(outType);
-        bool isSame =
-            std::memcmp(&got[at], &want[at], byteSize(outType)) == 0 ||
-            (isNan(&got[at], outType) && isNan(&want[at], outType));
-        ASSERT_TRUE(isSame)
-            << name(inType) << " to " << name(outType) << ", element " << i;
-      }
-    }
+  // Chunks of the first number begin at multiples of a vector, the others not.
+  for (uint64_t number : {uint64_t(70400), elements})
+    for (DType inType : types)
+      for (DType outType : types)
+        compareSums(kernels, inType, outType, number);
 }
 
 TEST_P(Kernels, AddsInPlace) {
@@ -132,5 +140,7 @@ TEST_P(Kernels, EventsOrderTheStreams) {
   }
   EXPECT_EQ(download(at, bytes), first);
 }
+
+} // namespace
 
 FCDP_INSTANTIATE_ON_GPU_OR_FAKE(Kernels);

@@ -19,8 +19,9 @@ std::vector<std::byte> sum(const cuda::SumChunksArguments &given) {
   std::vector<std::byte> out(given.elements * sizeof(typename Out::Storage));
   cuda::SumChunksArguments arguments = given;
   arguments.out = out.data();
-  for (uint64_t i = 0; i < given.elements; ++i)
-    cuda::sumElement<In, Out>(arguments, i);
+  constexpr uint64_t threads = 3;
+  for (uint64_t thread = 0; thread < threads; ++thread)
+    cuda::sumChunks<In, Out>(arguments, thread, threads);
   return out;
 }
 
@@ -37,6 +38,11 @@ struct Case {
         byte = std::byte(random());
     arguments = {own.data(), scratch.data(), nullptr, elements,
                  rank,       nodes,          locals};
+  }
+  /// Returns how many vectors of a chunk are summed as such.
+  uint64_t vectors() const {
+    // The sum's memory is aligned, as null is.
+    return cuda::countVectors(arguments, byteSize(inType));
   }
   std::vector<std::byte> expected(DType outType) const {
     std::vector<const std::byte *> chunks;
@@ -93,22 +99,52 @@ void compare(const Case &given, DType outType, const std::string &where) {
 
 } // namespace
 
+// Chunks of 4999 elements begin at places that are no multiple of a vector.
 TEST(SumChunks, HasTheBitsOfTheCpu) {
-  constexpr uint64_t elements = 5000;
-  for (auto [nodes, locals] : {std::pair{2u, 1u},
-                               {3u, 1u},
-                               {8u, 1u},
-                               {2u, 2u},
-                               {3u, 2u},
-                               {2u, 3u},
-                               {1u, 4u}})
-    for (uint32_t rank = 0; rank < nodes * locals; ++rank) {
+  for (uint64_t elements : {4999, 5000})
+    for (auto [nodes, locals] : {std::pair{1u, 1u},
+                                 {2u, 1u},
+                                 {3u, 1u},
+                                 {8u, 1u},
+                                 {2u, 2u},
+                                 {3u, 2u},
+                                 {2u, 3u},
+                                 {1u, 4u}})
+      for (uint32_t rank = 0; rank < nodes * locals; ++rank) {
 #define FCDP_COMPARE(name, In, Out)                                            \
   compare<cuda::In, cuda::Out>(Case(rank, nodes, locals, DType::In, elements), \
                                DType::Out, #name);
-      FCDP_SUM_KERNELS(FCDP_COMPARE)
+        FCDP_SUM_KERNELS(FCDP_COMPARE)
 #undef FCDP_COMPARE
+      }
+}
+
+TEST(SumChunks, LoadsVectorsOfAlignedChunks) {
+  EXPECT_EQ(Case(0, 2, 1, DType::BF16, 5000).vectors(), 625u);
+  EXPECT_EQ(Case(0, 2, 1, DType::F64, 5000).vectors(), 2500u);
+  EXPECT_EQ(Case(0, 2, 1, DType::BF16, 4999).vectors(), 0u);
+  // The only chunk may end within a vector.
+  EXPECT_EQ(Case(0, 1, 1, DType::BF16, 4999).vectors(), 624u);
+  Case shifted(0, 2, 1, DType::F32, 5000);
+  shifted.arguments.own = shifted.own.data() + 4;
+  EXPECT_EQ(shifted.vectors(), 0u);
+}
+
+TEST(SumChunks, AddsEveryElementOnce) {
+  constexpr uint64_t threads = 3, elements = 103;
+  for (uint64_t shift : {0, 1}) {
+    alignas(cuda::kVectorBytes) float sum[elements + 1], part[elements + 1];
+    for (uint64_t i = 0; i <= elements; ++i) {
+      sum[i] = float(i);
+      part[i] = 1.0f / float(i + 3);
     }
+    EXPECT_EQ(cuda::countVectors(sum + shift, part, elements),
+              shift ? 0u : 25u);
+    for (uint64_t thread = 0; thread < threads; ++thread)
+      cuda::addInPlace(sum + shift, part, elements, thread, threads);
+    for (uint64_t i = 0; i < elements; ++i)
+      ASSERT_EQ(sum[i + shift], float(i + shift) + part[i]) << i;
+  }
 }
 
 // Every value of the small types, one by one.

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine code of the CUDA backend's kernels: chunks are loaded as vectors, several before the first addition."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+IMAGE = Path(os.environ.get("FCDP_HOME", Path(__file__).resolve().parents[2] / "build")) / "runtime/cuda/Kernels.fatbin"
+TYPES = ("f16", "bf16", "f32", "f64")
+# kLoadsInFlight of SumChunks.h, and the two operands of an addition in place.
+LOADS = {f"fcdp_sum_{given}_{result}": 4 for given in TYPES for result in TYPES} | {"fcdp_add": 2}
+
+
+def disassemble(architecture: str) -> dict[str, list[str]]:
+    """Returns the instructions of each kernel."""
+    tools = [shutil.which("cuobjdump"), shutil.which("nvdisasm", path=os.environ.get("NVDISASM_PATH", os.environ["PATH"]))]
+    if not IMAGE.exists():
+        pytest.skip(f"no kernels were built: {IMAGE} is not there")
+    if None in tools:
+        pytest.skip("no cuobjdump with nvdisasm in PATH; CUDA's toolkit has both")
+    listing = subprocess.run(
+        [tools[0], "-sass", "-arch", architecture, IMAGE], capture_output=True, text=True, check=True
+    ).stdout
+    functions = re.split(r"^\s*Function : ", listing, flags=re.MULTILINE)[1:]
+    return {
+        function.split("\n", 1)[0]: re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?([A-Z][\w.]*)", function)
+        for function in functions
+    }
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_vectors_are_loaded_before_the_first_addition(architecture: str) -> None:
+    kernels = disassemble(architecture)
+    assert kernels.keys() == LOADS.keys()
+    for name, instructions in kernels.items():
+        addition = next(i for i, instruction in enumerate(instructions) if re.match(r"[FD]ADD\b", instruction))
+        loads = [instruction for instruction in instructions[:addition] if instruction.startswith("LDG")]
+        assert len(loads) == LOADS[name] and all(".128" in load for load in loads), (name, loads)
+        # Arrays that are indexed by a loop which is not unrolled are in local memory.
+        assert not [instruction for instruction in instructions if re.match(r"(LDL|STL)\b", instruction)], name

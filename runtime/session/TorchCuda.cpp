@@ -1,36 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/TorchCuda.h"
 
+#include "cuda/CudaLibrary.h"
 #include "memory/Pool.h"
+#include "session/ForwardingAllocator.h"
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <stdexcept>
-#include <torch/csrc/cuda/CUDAPluggableAllocator.h>
 #include <utility>
+
+// A header of libtorch's calls it by name, in a virtual function. Programs are
+// not linked with libcudart, so this calls the one that is loaded.
+extern "C" __attribute__((visibility("hidden"))) cudaError_t
+cudaMemGetInfo(size_t *free, size_t *total) {
+  return fcdp::CudaLibrary::load()->cudaMemGetInfo(free, total);
+}
 
 namespace fcdp {
 
 namespace {
 
-using c10::cuda::CUDACachingAllocator::CUDAAllocator;
 using torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator;
-using Pluggable = torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator;
 
 /// Serves allocations from the pool of the current thread, or else from
 /// `system`. Raw allocations, which some kernels make for themselves, always
 /// come from `system`. Thread-safe.
-class RoutingAllocator final : public Pluggable {
+class RoutingAllocator final : public ForwardingAllocator {
 public:
-  explicit RoutingAllocator(CUDAAllocator &system)
-      : Pluggable(
-            [&system](size_t bytes, int, cudaStream_t stream) {
-              return system.raw_alloc_with_stream(bytes, stream);
-            },
-            [&system](void *data, size_t, int, cudaStream_t) {
-              system.raw_delete(data);
-            }),
-        system(system) {}
+  using ForwardingAllocator::ForwardingAllocator;
 
   c10::DataPtr allocate(size_t bytes) override {
     ResultPool *pool = ResultPool::active();
@@ -39,22 +37,7 @@ public:
     return isForPool ? pool->allocate(bytes + kPoolTagBytes)
                      : system.allocate(bytes);
   }
-
-private:
-  CUDAAllocator &system;
 };
-
-/// Tells an allocator that a capture begins or ends, as libtorch 2.13 wants to
-/// know; those before do not.
-template <typename Allocator>
-void markCapture(Allocator &allocator, c10::DeviceIndex device, bool begins) {
-  if constexpr (requires { allocator.markCaptureBegin(device); }) {
-    if (begins)
-      allocator.markCaptureBegin(device);
-    else
-      allocator.markCaptureEnd(device);
-  }
-}
 
 /// All its graphs share one memory pool: they run one after another on one
 /// stream, and no graph reads memory of another.

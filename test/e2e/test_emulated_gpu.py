@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,29 @@ def test_graphs(workshop: Workshop, tmp_path: Path, order: str) -> None:
 
 def count_calls(folder: Path) -> Iterator[Counter[str]]:
     return (Counter(file.read_text().split("\n")) for file in folder.iterdir())
+
+
+def test_a_rank_is_set_up_before_its_first_step(workshop: Workshop, tmp_path: Path) -> None:
+    """Memory is that of NCCL, windows are registered, and NCCL connects for the planned sizes."""
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    config = Config("gpt", micro_batches=2)
+    assert_as_on_the_cpu(workshop, config, tmp_path, LATE, FCDP_FAKE_CALLS=str(calls))
+    plan = json.loads(tool(BIN / "fcdp-compile", tmp_path / "cuda.so", "--emit=plan-json"))
+    sizes = {(body["axis"], body["in"]["bytes"]) for body in bodies_of(plan, "all_gather")}
+    groups = len({axis for axis, _ in sizes}) + len({body["axis"] for body in bodies_of(plan, "reduce_scatter")})
+    ranks = [names for file in calls.iterdir() if "ncclAllGather" in (names := file.read_text().split("\n"))]
+    assert len(ranks) == config.world
+    for names in ranks:
+        before = Counter(names[: names.index("cudaEventRecord")])
+        assert before["ncclMemAlloc"] == before["cudaHostRegister"] == 1
+        assert before["ncclCommWindowRegister"] == before["ncclCommInitRankConfig"] == groups
+        assert before["ncclAllGather"] == len(sizes)
+        assert before["ncclSend"] and before["ncclSend"] == before["ncclRecv"]
+
+
+def bodies_of(plan: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [op["body"] for op in plan["ops"] if op["body_type"] == kind]
 
 
 def test_reductions_by_nccl(workshop: Workshop, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 
@@ -75,9 +76,8 @@ public:
   void releasePool(DeviceIndex, MempoolId_t) override {}
   std::string name() override { return "emulated"; }
 
-  void recordStream(const c10::DataPtr &, c10::cuda::CUDAStream) override {
-    refuse("recordStream");
-  }
+  void recordStream(const c10::DataPtr &data,
+                    c10::cuda::CUDAStream stream) override;
   void resetAccumulatedStats(DeviceIndex) override {
     refuse("resetAccumulatedStats");
   }
@@ -148,6 +148,7 @@ private:
     return {0, 0};
   }
   void *makeBlock(DeviceIndex device, size_t bytes);
+  void reuseAwaited();
   Stat &allocatedBytes(DeviceIndex device) {
     return stats[device].allocated_bytes[size_t(StatType::AGGREGATE)];
   }
@@ -159,6 +160,10 @@ private:
       captures;
   std::map<Kind, std::vector<void *>> unused;
   std::unordered_map<void *, Kind> inUse;
+  /// Other streams that use a block, and points in them after which a block
+  /// that is freed is unused.
+  std::unordered_map<void *, std::set<cudaStream_t>> users;
+  std::vector<std::tuple<void *, Kind, std::vector<fake::Point>>> awaited;
   std::map<DeviceIndex, c10::CachingDeviceAllocator::DeviceStats> stats;
 };
 
@@ -177,6 +182,7 @@ void *CachingAllocator::raw_alloc_with_stream(size_t bytes,
   auto device = DeviceIndex(fake::deviceOfThread());
   size_t size = (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
   Kind kind{device, stream, poolOf(device, stream), size};
+  reuseAwaited();
   std::vector<void *> &fitting = unused[kind];
   void *data = nullptr;
   if (fitting.empty()) {
@@ -204,11 +210,39 @@ void CachingAllocator::emptyCache(MempoolId_t) {
   }
 }
 
+void CachingAllocator::recordStream(const c10::DataPtr &data,
+                                    c10::cuda::CUDAStream stream) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (inUse.count(data.get()))
+    users[data.get()].insert(reinterpret_cast<cudaStream_t>(stream.id()));
+}
+
+void CachingAllocator::reuseAwaited() {
+  fake::Machine &machine = fake::Machine::instance();
+  std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+  std::erase_if(awaited, [&](const auto &freed) {
+    const auto &[data, kind, points] = freed;
+    for (const fake::Point &point : points)
+      if (!machine.isDone(point))
+        return false;
+    unused[kind].push_back(data);
+    return true;
+  });
+}
+
 void CachingAllocator::raw_delete(void *data) {
   std::lock_guard<std::mutex> lock(mutex);
   auto found = inUse.find(data);
   TORCH_CHECK(found != inUse.end(), "memory that is not allocated is freed");
-  unused[found->second].push_back(data);
+  if (auto used = users.extract(data)) {
+    std::lock_guard<std::recursive_mutex> lock(fake::Machine::instance().mutex);
+    std::vector<fake::Point> points;
+    for (cudaStream_t user : used.mapped())
+      points.push_back({fake::streamOf(user), fake::streamOf(user)->issued});
+    awaited.emplace_back(data, found->second, std::move(points));
+  } else {
+    unused[found->second].push_back(data);
+  }
   allocatedBytes(std::get<DeviceIndex>(found->second))
       .decrease(std::get<size_t>(found->second));
   inUse.erase(found);

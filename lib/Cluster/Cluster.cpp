@@ -30,7 +30,7 @@ int64_t Cluster::getSharers(const Link &link) const {
   case Sharing::rank:
     return 1;
   case Sharing::switched:
-    return link.ranksPerSwitch;
+    return std::min(link.ranksPerSwitch, ranksPerNode);
   case Sharing::node:
     return ranksPerNode;
   }
@@ -68,7 +68,8 @@ static llvm::Error checkLink(const Cluster &cluster, llvm::StringRef name,
         "expected '{0}.latency' to be 0 or more, got {1}", name, link.latency));
   if (link.sharing == Sharing::switched &&
       (link.ranksPerSwitch <= 0 ||
-       cluster.ranksPerNode % link.ranksPerSwitch != 0))
+       (link.ranksPerSwitch < cluster.ranksPerNode &&
+        cluster.ranksPerNode % link.ranksPerSwitch != 0)))
     return llvm::createStringError(llvm::formatv(
         "expected '{0}.ranks_per_switch' to divide the {1} ranks of a node, "
         "got {2}",

@@ -357,6 +357,14 @@ TEST(ClusterPresets, AreListedWhereAFileIsMissing) {
             "got 'a50': No such file or directory");
 }
 
+TEST(Cluster, ASwitchMayHaveMoreRanksThanAJobUsesOfANode) {
+  Cluster cluster = llvm::cantFail(parseCluster({kGood, "two.yaml"}));
+  EXPECT_EQ(cluster.getSharers(cluster.h2d), 2);
+  cluster.ranksPerNode = 1;
+  EXPECT_EQ(llvm::toString(cluster.check()), "");
+  EXPECT_EQ(cluster.getSharers(cluster.h2d), 1);
+}
+
 TEST(Cluster, ChecksWhatACallerChanges) {
   Cluster good = llvm::cantFail(parseCluster({kGood, "two.yaml"}));
   auto complainOf = [&](auto &&change) {

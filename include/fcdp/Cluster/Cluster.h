@@ -60,7 +60,8 @@ struct Link {
   double latency = 0;
   Sharing sharing = Sharing::rank;
   /// Number of ranks behind one switch if `sharing` is `switched`. It divides
-  /// the number of ranks per node.
+  /// the number of ranks per node. If it is greater than that, all ranks of a
+  /// node share the link: the job uses a part of the node's devices.
   int64_t ranksPerSwitch = 0;
 };
 

@@ -111,13 +111,22 @@ LogicalResult CallOp::verify() {
   return success();
 }
 
-bool CallOp::drawsRandomNumbers() {
-  OpInfo info = lookupOp(getCallee());
-  if (!info.randomIfDropout)
-    return info.random;
-  Attribute rate = getArgument("dropout_p");
+static bool hasDropout(CallOp call) {
+  Attribute rate = call.getArgument("dropout_p");
   auto number = dyn_cast_or_null<FloatAttr>(rate);
   return rate && !(number && number.getValue().isZero());
+}
+
+bool CallOp::drawsRandomNumbers() {
+  OpInfo info = lookupOp(getCallee());
+  return info.randomIfDropout ? hasDropout(*this) : info.random;
+}
+
+/// Returns whether the call is a backward pass of attention with dropout. It
+/// reads a random state, for which it expects memory of the device during a
+/// capture, and which its forward pass has put into the host's.
+static bool readsRandomState(CallOp call) {
+  return call.getArgument("philox_seed") && hasDropout(call);
 }
 
 /// Returns whether the call is indexed by a mask. The number of elements that a
@@ -135,7 +144,8 @@ static bool isIndexedByMask(CallOp call) {
 bool CallOp::isReplayable() {
   auto device = dyn_cast_or_null<DeviceAttr>(getArgument("device"));
   bool isOnHost = device && device.getName().starts_with("cpu");
-  return !lookupOp(getCallee()).random && !isIndexedByMask(*this) && !isOnHost;
+  return !lookupOp(getCallee()).random && !readsRandomState(*this) &&
+         !isIndexedByMask(*this) && !isOnHost;
 }
 
 void CallOp::getEffects(

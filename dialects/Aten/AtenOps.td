@@ -54,7 +54,7 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     bool drawsRandomNumbers();
     /// Returns whether a CUDA graph may contain the call: its operator is in
     /// the table, draws no random numbers, has no random state among its
-    /// results, and does not read a value from the device.
+    /// results, reads none, and does not read a value from the device.
     bool isReplayable();
   }];
 }

@@ -36,6 +36,16 @@ bool mayBeInGraph(const plan::OpT &op) {
   }
 }
 
+/// Returns whether the call reads no random state: the backward pass of
+/// attention without dropout is given one, which its kernel ignores.
+/// Outside of a capture, libtorch puts a state into new memory of the host.
+bool ignoresRandomState(const plan::AtenCallT &call) {
+  for (const auto &argument : call.args)
+    if (argument->name == "dropout_p")
+      return argument->floats == std::vector<double>{0};
+  return false;
+}
+
 /// The slots that an operation reads, writes and drops.
 struct SlotUse {
   std::vector<size_t> reads, writes, drops;
@@ -56,8 +66,11 @@ struct SlotUse {
 
 private:
   void addCall(const plan::AtenCallT &call) {
+    bool ignores = ignoresRandomState(call);
     for (const auto &argument : call.args)
-      addDefined(argument->slots, reads);
+      if (!ignores || (argument->name != "philox_seed" &&
+                       argument->name != "philox_offset"))
+        addDefined(argument->slots, reads);
     addDefined(call.results, writes);
     addFreed(call.free);
   }
@@ -125,6 +138,14 @@ GraphSegment::findOperands(const StepState &state) const {
   return operands;
 }
 
+bool GraphSegment::hasForeignOperand(const StepState &state) const {
+  return std::any_of(
+      operandSlots.begin(), operandSlots.end(), [&](size_t slot) {
+        const at::Tensor &tensor = state.slots[slot];
+        return tensor.defined() && tensor.device() != state.device;
+      });
+}
+
 bool GraphSegment::fits(const Captured &one, const StepState &state) const {
   for (size_t i = 0; i < operandSlots.size(); ++i)
     if (addressOf(state.slots[operandSlots[i]]) != one.operands[i])
@@ -137,7 +158,7 @@ bool GraphSegment::fits(const Captured &one, const StepState &state) const {
 
 void GraphSegment::begin(const StepState &state) {
   mode = Mode::OneByOne;
-  if (isRefused || !pool.isReplaying())
+  if (isRefused || !pool.isReplaying() || hasForeignOperand(state))
     return;
   for (current = 0; current < captured.size(); ++current)
     if (fits(captured[current], state)) {

@@ -37,8 +37,9 @@ std::vector<OpRange> findSegments(const StepPlan &plan);
 /// that the pool has planned for the operations' allocations, are at the same
 /// addresses as during the capture. If no graph fits, another one is captured,
 /// up to a limit. In a step that the pool records, or that runs other
-/// operations than the recorded one, they run one by one. The same holds from
-/// then on for a segment that took memory from the system during its capture.
+/// operations than the recorded one, they run one by one, and so they do if an
+/// operand is on another device. The same holds from then on for a segment that
+/// took memory from the system during its capture.
 ///
 /// Used by the issuing thread only.
 class GraphSegment {
@@ -69,6 +70,8 @@ private:
   void begin(const StepState &state);
   void end(StepState &state);
   std::vector<const void *> findOperands(const StepState &state) const;
+  /// A number on the host is in the graph as it is during the capture.
+  bool hasForeignOperand(const StepState &state) const;
   bool fits(const Captured &captured, const StepState &state) const;
   void capture(size_t position, StepState &state);
   void replay(size_t position, StepState &state);

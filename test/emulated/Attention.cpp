@@ -5,6 +5,7 @@
 // (ATen/native/transformers/cuda/attention.cu).
 
 #include "EmulatedTorch.h"
+#include "fake/Machine.h"
 
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
@@ -38,6 +39,15 @@ Tensor makeTokenMajor(at::IntArrayRef shape, const at::TensorOptions &options) {
 
 Tensor number(const Tensor &like, at::ScalarType type, at::IntArrayRef shape) {
   Tensor made = at::empty(shape, like.options().dtype(type));
+  return made.zero_();
+}
+
+/// A number of the random state. As in libtorch, the host has it unless the
+/// stream is captured.
+Tensor randomState() {
+  bool isCaptured = fake::isCaptured(currentStream());
+  Tensor made = at::empty({}, at::TensorOptions(at::kLong).device(
+                                  isCaptured ? at::kCUDA : at::kCPU));
   return made.zero_();
 }
 
@@ -98,8 +108,7 @@ efficientAttention(const Tensor &query, const Tensor &key, const Tensor &value,
   Tensor sums = at::empty({query.size(0), query.size(1), rows},
                           query.options().dtype(at::kFloat));
   enqueueForward(query, key, value, bias, out, sums, isCausal, scale);
-  return {out, sums, number(query, at::kLong, {}),
-          number(query, at::kLong, {})};
+  return {out, sums, randomState(), randomState()};
 }
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> efficientAttentionBackward(

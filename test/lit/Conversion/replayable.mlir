@@ -4,7 +4,7 @@
 // RUN: %edit %s --replace 'fcdp.target = "cuda", ' "" | fcdp-opt --convert-fcdp-to-llvm | mlir-translate --mlir-to-llvmir | llc -filetype=obj -o %t.o && fcdp-compile %t.o --emit=plan-json | %python %S/Inputs/show_plan.py | FileCheck %s --check-prefix=CPU
 
 // On the CPU there are no graphs.
-// CPU-COUNT-11: "replayable": false, "args"
+// CPU-COUNT-13: "replayable": false, "args"
 
 module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>, fcdp.target = "cuda", fcdp.strategy = "zero3"} {
 fcdp.mesh @world(node = 1, local = 1)
@@ -43,6 +43,12 @@ func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>
   %8 = aten.call "aten._to_copy.default"(self = %7, dtype = bf16) : (tensor<4x4xf32>) -> tensor<4x4xbf16>
   // CHECK-NEXT: "aten::_to_copy", "alias": "fresh", "replayable": false, "args"
   %9 = aten.call "aten._to_copy.default"(self = %8, device = #aten.device<"cpu">) : (tensor<4x4xbf16>) -> tensor<4x4xbf16>
+  // The backward pass of attention with dropout reads the random state, which is
+  // not on the device.
+  // CHECK: "aten::_scaled_dot_product_flash_attention_backward", "alias": "fresh", "replayable": true, "args"
+  %11:3 = aten.call "aten._scaled_dot_product_flash_attention_backward.default"(grad_out = %q, query = %q, key = %q, value = %q, out = %4, logsumexp = %q, cum_seq_q = none, cum_seq_k = none, max_q = 4, max_k = 4, dropout_p = 0.0, is_causal = false, philox_seed = %ids, philox_offset = %ids) : (tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<2xi64>, tensor<2xi64>) -> (tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>)
+  // CHECK-NEXT: "aten::_scaled_dot_product_flash_attention_backward", "alias": "fresh", "replayable": false, "args"
+  %12:3 = aten.call "aten._scaled_dot_product_flash_attention_backward.default"(grad_out = %q, query = %q, key = %q, value = %q, out = %4, logsumexp = %q, cum_seq_q = none, cum_seq_k = none, max_q = 4, max_k = 4, dropout_p = 0.1, is_causal = false, philox_seed = %ids, philox_offset = %ids) : (tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<2xi64>, tensor<2xi64>) -> (tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>)
   // CHECK-NEXT: "aten::sum", "alias": "fresh", "replayable": true, "args"
   %10 = aten.call "aten.sum.default"(self = %9) : (tensor<4x4xbf16>) -> tensor<bf16>
   fcdp.loss %10 : tensor<bf16>

@@ -230,6 +230,23 @@ TEST_F(GraphSegments, ThatTakeMemoryOfTheSystemAreRunOneByOne) {
   EXPECT_FALSE(with->capture.isOpen());
 }
 
+// A kernel takes a number on the host by value.
+TEST_F(GraphSegments, WithOperandsOfAnotherDeviceAreRunOneByOne) {
+  FakeStep fake = replayableStep(1);
+  size_t foreign =
+      callFirst(fake, "aten::zeros_like", "", {{"self", {{"t", labels}}}});
+  Json &call = fake.plan["ops"][indexOf(fake, "aten::zeros_like", 0)];
+  call["args"].push_back(
+      {{"name", "device"}, {"kind", "device"}, {"text", "meta"}});
+  call.erase("replayable");
+  replacePow(fake, "aten::expand_as", {{"other", {{"t", foreign}}}});
+  make(fake);
+  expectEqual(4);
+  EXPECT_EQ(with->count("aten::expand_as"), 0u);
+  // The other segment has no such operand.
+  EXPECT_EQ(with->capture.numGraphs, 1u);
+}
+
 TEST_F(GraphSegments, SayHowToDoWithoutThem) {
   FakeStep fake = replayableStep(1);
   size_t rows = callFirst(fake, "aten::view", "",

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Iterable
 
+import memory
 from runs import Run, Source, predict
 from simulation import Goal, Part, Simulator
 
@@ -61,7 +62,19 @@ class Verdict:
     source: str
     run: str
     published: bool
-    predicted: bool
+    needed: float
+    """Bytes of a device that the run needs."""
+    capacity: float
+    """Bytes of a device."""
+
+    @property
+    def predicted(self) -> bool:
+        return self.needed <= self.capacity
+
+    @property
+    def margin(self) -> float:
+        """By how much the bytes would have to change for the other verdict, relative to the device."""
+        return abs(self.needed / self.capacity - 1)
 
 
 @dataclass
@@ -101,7 +114,6 @@ def try_predict(simulator: Simulator, run: Run) -> dict[str, Any] | str:
 
 def compare(judgement: Judgement, source: str, run: Run, step: dict[str, Any]) -> None:
     """Adds the quantities of the run that were published."""
-    memory = step["device_memory"]
     if run.rate:
         rate = step["tokens"]["per_second"] / run.gpus
         low, high = (rate * step["seconds"] / step[key] if key in step else None for key in ("high", "low"))
@@ -109,11 +121,11 @@ def compare(judgement: Judgement, source: str, run: Run, step: dict[str, Any]) -
         scenarios = [[seconds / step["seconds"] for seconds in pair] for pair in step.get("scenarios", {}).values()]
         judgement.results.append(Result(source, run.name, RATE, run.rate, rate, low, high, scenarios, run.unjudged, parts))
     if run.memory:
-        parts = {**memory["in_use"], "kept by the program": run.kept}
-        judgement.results.append(Result(source, run.name, MEMORY, run.memory, memory["bytes"] + run.kept,
-                                        unjudged=run.unjudged, parts=parts))  # fmt: skip
-    if run.fits is not None and not run.unjudged:
-        judgement.verdicts.append(Verdict(source, run.name, run.fits, memory["fits"]))
+        parts = memory.count(run, step)
+        judgement.results.append(Result(source, run.name, MEMORY, run.memory, sum(parts.values()), parts=parts))
+    if run.has_fit is not None:
+        needed = sum(memory.divide(run, step).values())
+        judgement.verdicts.append(Verdict(source, run.name, run.has_fit, needed, float(run.cluster["device"]["memory"])))
 
 
 def describe(judgement: Judgement, source: str, run: Run) -> str:
@@ -246,20 +258,52 @@ def show_left_out(judgement: Judgement, names: list[str], quantity: str) -> None
               f"{covered:>8}")  # fmt: skip
 
 
+def find_wrong(verdicts: Iterable[Verdict], fits: bool) -> list[Verdict]:
+    """Returns the verdicts that are wrong and say `fits`."""
+    return [verdict for verdict in verdicts if verdict.predicted == fits != verdict.published]
+
+
+def show_verdicts(judgement: Judgement, names: list[str]) -> None:
+    """Prints how many runs fit, as published and as predicted, and each wrong verdict."""
+    if not judgement.verdicts:
+        return
+    print(f"\n{'verdicts':<16} {'runs':>4} {'fit':>4} {'wrongly fits':>12} {'wrongly does not':>16}")
+    for name in [*names, None]:
+        verdicts = (judgement.of(name) if name else judgement).verdicts
+        if verdicts:
+            print(f"{name or 'all':<16} {len(verdicts):>4} {sum(verdict.published for verdict in verdicts):>4} "
+                  f"{len(find_wrong(verdicts, True)):>12} {len(find_wrong(verdicts, False)):>16}")  # fmt: skip
+    for fits in (True, False):
+        for wrong in find_wrong(judgement.verdicts, fits):
+            print(f"{wrong.source}: {wrong.run}: wrongly {'fits' if fits else 'does not fit'}, by {wrong.margin:.1%}")
+
+
+def judge_memory(judgement: Judgement) -> Part:
+    """Compares peaks and verdicts with the goals. Nothing is left out in turn, because no factor is applied."""
+    part = Part("memory", "errors over all runs")
+    found = spread(result for result in judgement.results if result.quantity == MEMORY)
+    if found:
+        part.goals.append(Goal(f"median error of {MEMORY} at most {MEDIAN:.0%}", f"{found.median:.1%}", found.median <= MEDIAN))
+        part.goals.append(Goal(f"90th percentile of {MEMORY} at most {MEDIAN:.0%}", f"{found.ninetieth:.1%}",
+                               found.ninetieth <= MEDIAN))  # fmt: skip
+    if judgement.verdicts:
+        wrong = [verdict for verdict in find_wrong(judgement.verdicts, True) if verdict.margin > BEYOND]
+        part.goals.append(Goal(f"no run that wrongly fits by more than {BEYOND:.0%}", f"{len(wrong)}", not wrong))
+    return part
+
+
+BEYOND = 0.03
 MEDIAN, NINETIETH, COVERED = 0.1, 0.25, (0.7, 0.9)
 
 
 def judge_goals(judgement: Judgement, names: list[str]) -> Part:
     """Compares the errors over all sources, each left out in turn, with the goals."""
     part = Part("left-out sources", "errors over all runs")
-    for quantity in (RATE, MEMORY):
-        found = spread(correct(judgement, find_factors(judgement, names, quantity), quantity))
-        if not found:
-            continue
-        part.goals.append(Goal(f"median error of {quantity} at most {MEDIAN:.0%}", f"{found.median:.1%}", found.median <= MEDIAN))
-        if quantity == RATE:
-            part.goals.append(Goal(f"90th percentile of {quantity} at most {NINETIETH:.0%}", f"{found.ninetieth:.1%}",
-                                   found.ninetieth <= NINETIETH))  # fmt: skip
+    found = spread(correct(judgement, find_factors(judgement, names, RATE), RATE))
+    if found:
+        part.goals.append(Goal(f"median error of {RATE} at most {MEDIAN:.0%}", f"{found.median:.1%}", found.median <= MEDIAN))
+        part.goals.append(Goal(f"90th percentile of {RATE} at most {NINETIETH:.0%}", f"{found.ninetieth:.1%}",
+                               found.ninetieth <= NINETIETH))  # fmt: skip
     ranges = calibrate_left_out(judgement, names)
     if ranges:
         least, most = COVERED
@@ -287,13 +331,9 @@ def show(judgement: Judgement, sources: list[Source]) -> None:
                 covered = "-" if found.covered is None else f"{found.covered:.0%}"
                 print(f"{name or 'all':<16} {quantity:<13} {found.rows:>4} {found.median:>7.1%} {found.ninetieth:>7.1%} "
                       f"{found.bias:>+7.1%} {covered:>8}")  # fmt: skip
-        if part.verdicts:
-            fit = [verdict for verdict in part.verdicts if verdict.predicted and not verdict.published]
-            misfit = [verdict for verdict in part.verdicts if verdict.published and not verdict.predicted]
-            print(f"{name or 'all':<16} {'fits':<13} {len(part.verdicts):>4} wrongly fits {len(fit)}, wrongly does not fit {len(misfit)}")
     names = [source.name for source in sources]
-    for quantity in (RATE, MEMORY):
-        show_left_out(judgement, names, quantity)
+    show_verdicts(judgement, names)
+    show_left_out(judgement, names, RATE)
     show_calibration(judgement, names)
     print()
     for source in sources:
@@ -305,4 +345,4 @@ def show(judgement: Judgement, sources: list[Source]) -> None:
 
 def as_json(judgement: Judgement) -> dict[str, Any]:
     results = [{**asdict(result), "error": result.error} for result in judgement.results]
-    return {"results": results, "verdicts": [asdict(verdict) for verdict in judgement.verdicts], "failures": judgement.failures}
+    return {"results": results, "verdicts": [{**asdict(verdict), "predicted": verdict.predicted} for verdict in judgement.verdicts], "failures": judgement.failures}

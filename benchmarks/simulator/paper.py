@@ -68,9 +68,6 @@ LARGEST = {  # batch of all 16 GPUs of 2 nodes, by strategy; 0 if none fits
     "fcdp": ("FCDP", {"10B": 256, "15B": 128, "20B": 128, "25B": 64, "30B": 64}),
 }
 
-# Assumed bytes of CUDA's context and NCCL's buffers, which are in no plan.
-RESERVED = 1_500_000_000
-
 # GB per GPU. The paper does not give the batch; 8 is the largest of Table V.
 MEMORY_MODEL, MEMORY_BATCH, MEMORY = "15B", 8, {"zero3": 34.06, "hpz": 40.92}
 
@@ -96,6 +93,7 @@ class Footprint:
     """The memory of a GPU for a model on 2 nodes, in bytes."""
 
     capacity: float
+    """Bytes that the preset leaves to a plan, without CUDA's context, NCCL's buffers and workspaces."""
     parameters: int
     sequence: float
     """Additional bytes per sequence in the plan of fcdp-sim."""
@@ -111,7 +109,7 @@ class Footprint:
     def largest(self, strategy: str, growth: float, extra: float) -> int:
         """Returns the largest batch of 16 GPUs that fits, among powers of two as in the paper, or 0 if none does."""
         batch = 1
-        while self.total(strategy, batch, growth, extra) + RESERVED <= self.capacity:
+        while self.total(strategy, batch, growth, extra) <= self.capacity:
             batch *= 2
         return batch // 2 * 2 * LOCAL
 

@@ -35,12 +35,21 @@ class Run:
     rate: float | None = None
     """Tokens per second and GPU."""
     memory: float | None = None
-    """Bytes of a GPU, as PyTorch's allocator has reserved at most."""
+    """Bytes of a GPU at the peak."""
+    counted: str = "reserved"
+    """What `memory` counts: a key of memory.COUNTS."""
     fits: bool | None = None
+    """None if the source does not say it. A run with a rate has fit."""
     kept: float = 0
-    """Bytes that the program keeps on a device and no plan has."""
+    """Bytes that the program keeps on a device and no plan has, less those that only the plan has."""
+    updating: float = 0
+    """All bytes that the program needs of a device while it updates parameters, or 0 if that is not known to be its peak."""
     unjudged: str = ""
-    """The reason why the run is shown but not judged, or nothing."""
+    """The reason why the rate is shown but not judged, or nothing."""
+
+    @property
+    def has_fit(self) -> bool | None:
+        return True if self.fits is None and self.rate else self.fits
 
     @property
     def gpus(self) -> int:

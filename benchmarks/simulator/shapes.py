@@ -18,6 +18,7 @@ LLAMAS = {
     "llama3-70b": (8192, 64, 80, 28672, 128256, {"key_heads": 8}),
     "mistral-7b": (4096, 32, 32, 14336, 32000, {"key_heads": 8}),
     "internlm-7b": (4096, 32, 32, 11008, 103168, {"bias": True}),
+    "internlm-20b": (5120, 40, 60, 13824, 103168, {}),
     "gemma-2b": (2048, 8, 18, 16384, 256000, {"key_heads": 1, "head_width": 256, "tied": True}),
     "qwen2.5-0.5b": (896, 14, 24, 4864, 151936, {"key_heads": 2, "bias": True, "tied": True}),
     "qwen2.5-1.5b": (1536, 12, 28, 8960, 151936, {"key_heads": 2, "bias": True, "tied": True}),

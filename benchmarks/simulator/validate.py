@@ -57,7 +57,7 @@ def main() -> int:
         args.json.write_text(json.dumps(judge.as_json(judgement), indent=1))
     if sources:
         judge.show(judgement, sources)
-        parts.append(judge.judge_goals(judgement, args.sources))
+        parts += [judge.judge_goals(judgement, args.sources), judge.judge_memory(judgement)]
     for part in parts:
         part.show()
     return summarize(parts)

@@ -11,11 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "simulator"))
 
 import judge  # noqa: E402
+import memory  # noqa: E402
 import runs  # noqa: E402
 import shapes  # noqa: E402
 from judge import MEMORY, RATE, Result  # noqa: E402
 from llama import Llama  # noqa: E402
-from sources import foundry, llmq, nanotron  # noqa: E402
+from sources import deepcompile, foundry, internevo, llmq, nanotron, vectorlm  # noqa: E402
 from steps import BATCH, SEQUENCE, Steps, export, reshape  # noqa: E402
 from simulation import Simulator  # noqa: E402
 from test_simulator_validation import TOOLS, without_places  # noqa: E402
@@ -62,7 +63,8 @@ def test_nanotron_is_read_with_its_network(tmp_path):
     replicated, sharded = source.runs
     assert source.left_out == ["1 runs that crashed or had too little memory: the source does not say which"]
     assert (replicated.batch, replicated.micro_batches, replicated.gpus) == (2, 8, 16)
-    assert (replicated.rate, replicated.memory) == (38840, 35e9)
+    assert (replicated.rate, replicated.memory, replicated.counted) == (38840, 35 * 2**30, "allocated")
+    assert [run.kept / run.shape.parameters for run in source.runs] == [2 - 4, 2]
     assert "--strategy=ddp" in replicated.options and "--strategy=zero1" in sharded.options
     tables = [run.cluster["collectives"]["world"] for run in source.runs]
     assert tables[0] == {"all_gather": [[2**28, 2, 400e9]], "reduce_scatter": [[2**28, 2, 400e9]]}
@@ -144,13 +146,85 @@ def test_runs_are_predicted_and_compared(tmp_path):
     known = runs.Run("a run", *where, ("--strategy=zero3",), rate=1.0, memory=1e6, fits=True)
     refused = runs.Run("another", *where, ("--strategy=none",), rate=1.0)
     found = judge.judge(simulator, [runs.Source("source", [known, refused])])
-    rate, memory = found.results
-    assert (rate.quantity, memory.quantity) == (RATE, MEMORY)
+    rate, peak = found.results
+    assert (rate.quantity, peak.quantity) == (RATE, MEMORY)
     assert rate.predicted == pytest.approx(2 * 64 / rate.parts["seconds"])
-    assert sum(memory.parts.values()) == pytest.approx(memory.predicted, rel=0.01)
+    assert sum(peak.parts.values()) == pytest.approx(peak.predicted) and list(peak.parts) == ["planned", *memory.PARTS[1:4]]
     assert [(verdict.published, verdict.predicted) for verdict in found.verdicts] == [(True, True)]
+    assert found.verdicts[0].needed > peak.predicted and found.verdicts[0].capacity == 84.9e9
     assert rate.scenarios and rate.get_range(0.11) == pytest.approx((rate.low, rate.high))  # Spread.h has 0.11
     assert len(found.failures) == 1 and found.failures[0].startswith("source: another: fcdp-sim of tiny: ")
+
+
+def make_run(program: str = "eager", **options) -> runs.Run:
+    return runs.Run("a run", tiny(), 2, 64, 1, 2, runs.preset("h100"), program, (), **options)
+
+
+STEP = {"device_memory": {"bytes": 800, "reserved": {"context": 5, "communicators": 20, "workspace": 10, "allocator": 0}}}
+
+
+@pytest.mark.parametrize("run, bytes_counted", [
+    (make_run(counted="allocated"), 800 + 10),
+    (make_run(counted="reserved"), 810 / 0.85),
+    (make_run(counted="device"), 810 / 0.85 + 25),
+    (make_run(counted="allocated", kept=-100), 700 + 10),
+    (make_run(counted="allocated", kept=7, updating=900), 900 + 10),
+    (make_run(counted="allocated", updating=700), 800 + 10),
+    (make_run("graphs", counted="reserved"), 800 + 10),  # an engine that does not use PyTorch's allocator
+])  # fmt: skip
+def test_memory_is_what_a_source_counts(run, bytes_counted):
+    assert sum(memory.count(run, STEP).values()) == pytest.approx(bytes_counted)
+
+
+def verdict(published: bool, needed: float) -> judge.Verdict:
+    return judge.Verdict("source", f"needs {needed}", published, needed, 100)
+
+
+def test_wrong_verdicts_are_counted_by_their_side_and_margin(capsys):
+    near, far, misfit = verdict(False, 98), verdict(False, 90), verdict(True, 105)
+    right = [verdict(True, 90), verdict(False, 120)]
+    assert judge.find_wrong([near, far, misfit, *right], True) == [near, far]
+    assert judge.find_wrong([near, far, misfit, *right], False) == [misfit]
+    for verdicts, holds in (([near, misfit, *right], True), ([far, misfit, *right], False)):
+        part = judge.judge_memory(judge.Judgement(verdicts=verdicts))
+        assert [goal.holds for goal in part.goals] == [holds]
+    judge.show_verdicts(judge.Judgement(verdicts=[far, misfit, *right]), ["source"])
+    output = capsys.readouterr().out
+    assert "needs 90: wrongly fits, by 10.0%" in output and "needs 105: wrongly does not fit, by 5.0%" in output
+
+
+def test_peaks_have_goals():
+    peaks = [Result("source", f"{i}", MEMORY, 100, 100 + i) for i in (1, 2, 30)]
+    assert [goal.holds for goal in judge.judge_memory(judge.Judgement(peaks)).goals] == [True, False]
+
+
+def test_vectorlm_fits_before_its_first_update(tmp_path):
+    columns = "model,gpu,gpus,sharding,mode,micro_batch,grad_accum,agg_tok_s_short_seq,fits"
+    rows = ["Llama-2-13b,A40,2,FULL_SHARD,full,8,4,,0", "opt-350m,T4,1,FULL_SHARD,lora r8,8,4,571.471,1",
+            "Mixtral-8x7B,T4,1,FULL_SHARD,full,8,4,,0"]  # fmt: skip
+    (tmp_path / "vectorlm_fit_a100_a40_t4.csv").write_text("\n".join([columns, *rows]))
+    source = vectorlm.load(tmp_path)
+    whole, adapted = source.runs
+    assert (whole.has_fit, adapted.has_fit, whole.rate) == (False, True, None)
+    assert (whole.gpus, whole.shape.lora, adapted.shape.lora) == (2, 0, 8)
+    assert "--optimizer=sgd" in whole.options and source.left_out[0].startswith("1 runs of a mixture")
+
+
+def test_internevo_has_peaks_of_fsdp(tmp_path):
+    columns = "table,model,gpu,gpus,nodes,gpus_per_node,network,tp,zero1_group(-1=world),packed,act_ckpt,seq,micro_batch,micro_num,tok_s_per_gpu,tflops_per_gpu"
+    (tmp_path / "internevo_7b_a100_roce.csv").write_text(columns)
+    columns = "model,gpu,gpus,zero1_group,tp,pp,fsdp,micro_batch,micro_num,act_ckpt,gpu_memory_gb"
+    rows = ["7B,A800-80GB,3,-1,1,3,False,1,4,1,75", "20B,A800-80GB,16,-1,1,1,True,1,4,1,40"]
+    (tmp_path / "internevo_memory_a800.csv").write_text("\n".join([columns, *rows]))
+    (peak,) = internevo.load(tmp_path).runs
+    assert (peak.nodes, peak.ranks, peak.memory, peak.counted, peak.has_fit) == (2, 8, 40e9, "device", True)
+    assert peak.updating == pytest.approx(24 * 20e9 / 16, rel=0.02)
+
+
+def test_deepcompile_is_shown_but_not_judged(tmp_path):
+    columns = "model,gpu,gpus,micro_batch,seq,system,tok_s_per_gpu_chart_reading"
+    (tmp_path / "deepcompile_h100.csv").write_text(f"{columns}\nLlama-3-70B,H100,32,1,512,ZeRO3,225")
+    assert [run.unjudged for run in deepcompile.load(tmp_path).runs] == ["the network between its nodes is not published"]
 
 
 def test_a_source_says_nothing_of_itself():

@@ -51,7 +51,7 @@ def test_what_is_fitted_gives_what_was_published():
     for strategy, published in paper.MEMORY.items():
         assert model.total(strategy, paper.MEMORY_BATCH, *constants) == pytest.approx(published * 2**30)
     # More than the rest of the device, and as much as that.
-    rest = model.capacity - model.total("zero3", 0, 1, 0) - paper.RESERVED
+    rest = model.capacity - model.total("zero3", 0, 1, 0)
     assert model.largest("zero3", growth=(rest + 1) / model.sequence, extra=0) == 0
     assert model.largest("zero3", growth=rest / 4 / model.sequence, extra=0) == 4 * 16
 

@@ -42,4 +42,5 @@ def make_run(row: dict[str, str]) -> Run:
         # Both checkpoint modules that gather their own parameters, so these are gathered again for recomputation.
         options=("--strategy=zero3", "--collectives=flat", "--remat=unit", "--wrap=checkpoint", *states),
         rate=float(row["tok_s_per_gpu_chart_reading"]),
+        unjudged="the network between its nodes is not published",
     )

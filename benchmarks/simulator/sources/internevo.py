@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InternEvo: InternLM-7B under ZeRO-1 on 8 to 1,024 A100 with four RoCE cards of 100 Gb/s a node."""
+"""InternEvo: InternLM-7B under ZeRO-1 on 8 to 1,024 A100 with four RoCE cards of 100 Gb/s a node, and the memory of FSDP.
+
+Its table of memory does not say what counts. All that the driver knows of is assumed.
+"""
 
 from pathlib import Path
 
@@ -16,7 +19,11 @@ STRATEGIES = {"-1": ("--strategy=zero1", "--prefetch=0"), "8": ("--strategy=hsdp
 def load(folder: Path) -> Source:
     rows = read_table(folder, "internevo_7b_a100_roce.csv")
     known = [row for row in rows if row["tp"] == "1"]
-    return Source("internevo", [make_run(row) for row in known], [f"{len(rows) - len(known)} runs with tensor parallelism"])
+    peaks = read_table(folder, "internevo_memory_a800.csv")
+    sharded = [row for row in peaks if row["fsdp"] == "True" and row["tp"] == row["pp"] == "1"]
+    return Source("internevo", [make_run(row) for row in known] + [make_peak(row) for row in sharded],
+                  [f"{len(rows) - len(known)} rates with tensor parallelism",
+                   f"{len(peaks) - len(sharded)} peaks with tensor or pipeline parallelism"])  # fmt: skip
 
 
 def make_run(row: dict[str, str]) -> Run:
@@ -41,4 +48,30 @@ def make_run(row: dict[str, str]) -> Run:
         ),
         micro_batches=int(row["micro_num"]),
         rate=float(row["tok_s_per_gpu"]),
+    )
+
+
+# Bytes per parameter of a shard in FSDPadaptOptimizer's step (v0.2.1): parameters and gradients in bfloat16, copies of both,
+# two states and one list of temporaries of PyTorch's AdamW in float32.
+UPDATING = 2 + 2 + 4 + 4 + 2 * 4 + 4
+
+
+def make_peak(row: dict[str, str]) -> Run:
+    gpus = int(row["gpus"])
+    shape = llama(f"internlm-{row['model'].lower()}", dtype=torch.bfloat16, fused=True)
+    return Run(
+        name=f"{row['model']} FSDP on {gpus} A800",
+        shape=shape,
+        batch=int(row["micro_batch"]),
+        sequence=2048,  # that of its configuration
+        nodes=max(1, gpus // 8),
+        ranks=min(gpus, 8),
+        cluster=preset("a100-80gb"),  # an A800 has slower links only
+        program="fsdp1",
+        options=("--strategy=zero3", "--master=f32", "--collectives=flat", "--clip-norm=1", "--remat=unit"),
+        micro_batches=int(row["micro_num"]),
+        memory=1e9 * float(row["gpu_memory_gb"]),
+        counted="device",
+        fits=True,
+        updating=UPDATING * shape.parameters / gpus,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from runs import Run, Source, preset, read_table
+from runs import GIB, Run, Source, preset, read_table
 from shapes import llama
 
 # Gradients are accumulated and reduced in float32, and the optimizer has a copy of the parameters in float32. Under ZeRO-1,
@@ -48,10 +48,22 @@ def make_run(row: dict[str, str], measured: list[dict[str, str]]) -> Run:
         options=(*STRATEGIES[row["zero"]], *OPTIONS),
         micro_batches=micro_batches,
         rate=float(row["tok_s_per_gpu"]),
-        memory=1e9 * float(row["gpu_mem_gb"]),
-        # It has whole gradients in float32 also with one micro-batch.
-        kept=4 * shape.parameters if micro_batches == 1 and row["zero"] == "1" else 0,
+        # Its table of results has torch.cuda.max_memory_allocated() / 1024**3 as GB.
+        memory=GIB * float(row["gpu_mem_gb"]),
+        counted="allocated",
+        kept=(2 + differ(row["zero"], micro_batches)) * shape.parameters,
     )
+
+
+def differ(zero: str, micro_batches: int) -> int:
+    """Returns the bytes per parameter of whole gradients in float32 that it has and the plan has not.
+
+    It has them once, and reduces them in place. The plan has none if nothing is accumulated, and replicated gradients twice: the
+    sum of a rank and that of all ranks. DistributedDataParallel's buckets in bfloat16 come on top.
+    """
+    if zero == "1":
+        return 4 if micro_batches == 1 else 0
+    return 0 if micro_batches == 1 else -4
 
 
 def describe_network(measured: list[dict[str, str]], called: dict[str, str]) -> dict[str, Any]:

@@ -65,6 +65,9 @@ public:
   const std::vector<Registration> &registrations() const override {
     return registered;
   }
+  std::unique_ptr<StreamClock> makeClock() override {
+    return std::make_unique<EventClock>(cuda, deviceNumber, streams);
+  }
   std::unique_ptr<GraphCapture> makeCapture() override {
     return std::make_unique<StreamCapture>(cuda, deviceNumber,
                                            streams.at(StreamId::Compute));

@@ -63,6 +63,8 @@ public:
   virtual CudaLibrary::Memory memory() = 0;
   /// Returns how the device arena is registered with each group.
   virtual const std::vector<Registration> &registrations() const = 0;
+  /// Makes a clock of the streams. It must not outlive the backend.
+  virtual std::unique_ptr<StreamClock> makeClock() = 0;
   /// Makes a capture of the compute stream. It must not outlive the backend.
   virtual std::unique_ptr<GraphCapture> makeCapture() = 0;
 };

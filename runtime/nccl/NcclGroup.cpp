@@ -121,6 +121,8 @@ void NcclGroup::join() {
   ncclUniqueId id = shareId();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  // For its own messages and traces.
+  config.commName = options.name.c_str();
   if (options.mostCtas)
     config.maxCTAs = int(*options.mostCtas);
   finish(

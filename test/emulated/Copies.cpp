@@ -73,9 +73,11 @@ at::Tensor &copyInto(at::Tensor &to, const at::Tensor &given,
   if (to.numel() == 0)
     return to;
   if (to.is_cuda() && from.is_cuda()) {
-    enqueue([to = DeviceView(to), from = DeviceView(from)] {
-      to.onHost().copy_(from.onHost());
-    });
+    auto &machine = fake::Machine::instance();
+    double bytes = double(to.nbytes() + from.nbytes());
+    enqueue([to = DeviceView(to),
+             from = DeviceView(from)] { to.onHost().copy_(from.onHost()); },
+            machine.speed ? machine.speed->kernel(bytes) : 0);
     return to;
   }
   // As with CUDA, the device changes the type, in memory of its own.

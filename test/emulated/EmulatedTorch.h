@@ -21,8 +21,9 @@ cudaStream_t currentStream();
 c10::cuda::CUDACachingAllocator::CUDAAllocator &cachingAllocator();
 
 /// Puts work on the current stream. It runs without autograd and must not refer
-/// to tensors of the host. An exception ends the process with its message.
-void enqueue(std::function<void()> work);
+/// to tensors of the host. An exception ends the process with its message. The
+/// work takes `seconds` of the device's time.
+void enqueue(std::function<void()> work, double seconds = 0);
 /// Waits until all work of the current stream, or of all streams, has run.
 /// Throws c10::Error while the stream is captured.
 void synchronizeStream();

@@ -268,6 +268,53 @@ void overwriteScratch() {
   }
 }
 
+double countBytes(const IValue &value) {
+  double bytes = 0;
+  convert(value, at::kCUDA, [&](const at::Tensor &tensor) {
+    bytes += tensor.is_cuda() ? double(tensor.nbytes()) : 0;
+    return tensor;
+  });
+  return bytes;
+}
+
+/// Returns the name of a type of products, or "" for others.
+const char *nameOfType(at::ScalarType type) {
+  switch (type) {
+  case at::kDouble:
+    return "f64";
+  case at::kFloat:
+    return "f32";
+  case at::kBFloat16:
+    return "bf16";
+  case at::kHalf:
+    return "f16";
+  default:
+    return "";
+  }
+}
+
+/// Returns how long an operator takes on the device. `results` are those behind
+/// its arguments, which count, too.
+double secondsOf(const c10::OperatorHandle &op, const Stack &arguments,
+                 const Stack &results) {
+  std::lock_guard<std::recursive_mutex> lock(fake::Machine::instance().mutex);
+  auto &speed = fake::Machine::instance().speed;
+  if (!speed)
+    return 0;
+  double bytes = 0;
+  for (const Stack *values : {&arguments, &results})
+    for (const IValue &value : *values)
+      bytes += countBytes(value);
+  const std::string &name = op.schema().name();
+  if (name != "aten::mm")
+    return speed->first(name) + speed->kernel(bytes);
+  const at::Tensor &left = arguments[0].toTensor(),
+                   &right = arguments[1].toTensor();
+  std::string type = nameOfType(left.scalar_type());
+  double flops = 2.0 * double(left.numel()) * double(right.size(1));
+  return speed->first(name + type) + speed->product(type, flops, bytes);
+}
+
 void runOnStream(const c10::OperatorHandle &op, Stack *given) {
   const auto &returns = op.schema().returns();
   Stack arguments =
@@ -303,12 +350,18 @@ void runOnStream(const c10::OperatorHandle &op, Stack *given) {
     return;
   takeWorkspace(op);
   overwriteScratch();
-  enqueue([op, arguments = Arguments(arguments), fresh = std::move(fresh)] {
-    Stack stack = arguments.onHost();
-    op.callBoxed(stack);
-    for (const Fresh &one : fresh)
-      store(stack[one.result], one.views);
-  });
+  double seconds = secondsOf(
+      op, arguments,
+      inferred.empty() ? Stack()
+                       : torch::jit::last(*given, returns.size()).vec());
+  enqueue(
+      [op, arguments = Arguments(arguments), fresh = std::move(fresh)] {
+        Stack stack = arguments.onHost();
+        op.callBoxed(stack);
+        for (const Fresh &one : fresh)
+          store(stack[one.result], one.views);
+      },
+      seconds);
 }
 
 /// Operators that have one kernel for all devices, which does what depends on

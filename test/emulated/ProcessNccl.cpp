@@ -10,6 +10,7 @@
 #include "Meeting.h"
 #include "fake/Machine.h"
 
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -66,13 +67,19 @@ Lock enter(const char *entryPoint) {
 /// Never deleted, because commands of streams refer to it. Guarded by the
 /// machine's lock.
 struct ncclComm {
-  ncclComm(const std::string &name, int ranks, int rank)
-      : meeting(name), ranks(size_t(ranks)), rank(size_t(rank)) {}
+  ncclComm(const std::string &name, const std::string &group, int ranks,
+           int rank)
+      : meeting(name), kind(group.substr(0, group.find('-'))),
+        ranks(size_t(ranks)), rank(size_t(rank)) {}
 
   RankState &own() const { return meeting.state(rank); }
 
   const Meeting meeting;
+  /// Of the name that the program gave it: "node" of "node-gather".
+  const std::string kind;
   const size_t ranks, rank;
+  /// Device memory that it takes.
+  void *buffer = nullptr;
   bool isAborted = false;
   /// Collectives that are in a stream, and the places of those that may not
   /// have ended.
@@ -209,13 +216,39 @@ bool tryToMeet(ncclComm_t comm, uint64_t number, const Part &part) {
   return true;
 }
 
+/// Returns the bytes that a rank sends to others in a collective.
+size_t countSent(ncclComm_t comm, const Part &part) {
+  if (part.isAllGather)
+    return (comm->ranks - 1) * part.gather.bytes;
+  if (part.reduction)
+    return (comm->ranks - 1) * part.reduction->bytes;
+  size_t bytes = 0;
+  for (const Transfer &send : part.sends)
+    bytes += send.bytes;
+  return bytes;
+}
+
+double secondsOf(ncclComm_t comm, const Part &part) {
+  if (!machine().speed)
+    return 0;
+  size_t sent = countSent(comm, part);
+  // NCCL chooses an algorithm by size, and connects ranks at its first use.
+  std::string work = comm->kind + (part.isAllGather ? " gather " : " other ") +
+                     std::to_string(std::bit_width(sent));
+  return machine().speed->first(work) +
+         machine().speed->collective(comm->kind, double(sent));
+}
+
 void flush(ncclComm_t comm) {
   for (auto &[on, part] : comm->pending) {
     uint64_t number = comm->numIssued++;
-    Point end =
-        machine().enqueue(streamOf(on), [comm, number, part = std::move(part)] {
+    double seconds = secondsOf(comm, part);
+    Point end = machine().enqueue(
+        streamOf(on),
+        [comm, number, part = std::move(part)] {
           return tryToMeet(comm, number, part);
-        });
+        },
+        seconds);
     comm->issued.emplace_back(number, end);
   }
   comm->pending.clear();
@@ -325,6 +358,8 @@ ncclResult_t transfer(bool isSend, const std::byte *from, std::byte *to,
 ncclResult_t remove(ncclComm_t comm, const char *entryPoint) {
   Lock lock = enter(entryPoint);
   live.erase(comm);
+  if (comm->buffer)
+    machine().release(std::exchange(comm->buffer, nullptr));
   if (!live.empty())
     return ncclSuccess;
   lock.unlock();
@@ -360,7 +395,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
   Lock lock = enter("ncclCommInitRankConfig");
   if (!config || config->blocking != 0 || ranks > int(Meeting::mostRanks))
     return ncclInvalidArgument;
-  *comm = new ncclComm(id.internal, ranks, rank);
+  *comm = new ncclComm(id.internal, config->commName ? config->commName : "",
+                       ranks, rank);
+  if (double bytes =
+          machine().speed ? machine().speed->bytes("communicator") : 0)
+    (*comm)->buffer = machine().allocate(size_t(bytes));
   (*comm)->own().hasJoined.store(1, std::memory_order_release);
   live.insert(*comm);
   server.start();

@@ -5,6 +5,8 @@
 // each operator fills that many bytes of temporary memory with NaN. An error of
 // the device ends the process. Each process writes the names of the functions
 // that it calls into the folder FCDP_FAKE_CALLS, if that is given.
+// FCDP_FAKE_SPEED says how long work takes by the device's events, and what
+// memory it has (test/runtime/cuda/fake/Speed.h).
 
 #include "EmulatedTorch.h"
 #include "fake/Machine.h"
@@ -51,11 +53,26 @@ void logCall(const std::string &folder, const char *entryPoint) {
   std::fprintf(file, "%s\n", entryPoint);
 }
 
+void setSpeed(fake::Machine &machine, const std::string &text) {
+  try {
+    machine.speed.emplace(text);
+  } catch (const std::exception &error) {
+    fail(std::string("FCDP_FAKE_SPEED: ") + error.what());
+  }
+  if (double bytes = machine.speed->bytes("device"))
+    machine.freeDeviceBytes = uint64_t(bytes);
+  // Memory that a device has less of, from the begin.
+  if (double bytes = machine.speed->bytes("context"))
+    machine.allocate(size_t(bytes));
+}
+
 [[maybe_unused]] const bool isSet = [] {
   fake::Machine &machine = fake::Machine::instance();
   machine.onFailure = fail;
   if (const char *order = std::getenv("FCDP_FAKE_ORDER"))
     setOrder(machine, order);
+  if (const char *speed = std::getenv("FCDP_FAKE_SPEED"))
+    setSpeed(machine, speed);
   if (const char *folder = std::getenv("FCDP_FAKE_CALLS"))
     machine.onCall = [folder = std::string(folder)](const char *entryPoint) {
       logCall(folder, entryPoint);

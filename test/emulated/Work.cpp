@@ -16,18 +16,21 @@ namespace fcdp::emulated {
 
 using fake::Machine;
 
-void enqueue(std::function<void()> work) {
+void enqueue(std::function<void()> work, double seconds) {
   std::lock_guard<std::recursive_mutex> lock(Machine::instance().mutex);
-  fake::put(currentStream(), [work = std::move(work)] {
-    at::AutoDispatchBelowADInplaceOrView belowAutograd;
-    at::NoGradGuard noGrad;
-    try {
-      work();
-    } catch (const std::exception &error) {
-      Machine::instance().fail(error.what());
-    }
-    return true;
-  });
+  fake::put(
+      currentStream(),
+      [work = std::move(work)] {
+        at::AutoDispatchBelowADInplaceOrView belowAutograd;
+        at::NoGradGuard noGrad;
+        try {
+          work();
+        } catch (const std::exception &error) {
+          Machine::instance().fail(error.what());
+        }
+        return true;
+      },
+      seconds);
 }
 
 void synchronizeStream() {

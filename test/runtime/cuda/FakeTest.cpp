@@ -121,3 +121,50 @@ TEST_F(FakeMachine, AccessOutsideOfMemoryIsAFailure) {
               nullptr);
   }
 }
+
+namespace {
+
+/// Gives the machine a speed for as long as it lives.
+class SpeedOfMachine {
+public:
+  explicit SpeedOfMachine(const std::string &text) {
+    fake::Machine::instance().speed.emplace(text);
+  }
+  ~SpeedOfMachine() { fake::Machine::instance().speed.reset(); }
+};
+
+} // namespace
+
+// Times are those of the speed, whatever the time of this machine.
+TEST_F(FakeMachine, EventsShowTheDevicesOwnTime) {
+  SpeedOfMachine speed("h2d=4096,d2h=1024,copy_start=0.5,memory=8192,launch=2");
+  auto world = make(fake::Policy::Late);
+  Backend &backend = world->backend(0);
+  std::unique_ptr<StreamClock> clock = world->cudaBackend(0).makeClock();
+  std::byte *device = backend.deviceBase(), *host = backend.hostBase();
+  clock->begin();
+  clock->mark(StreamId::H2D);
+  backend.copy(StreamId::H2D, device, host, bytes);
+  clock->mark(StreamId::H2D);
+  backend.record(0, StreamId::H2D);
+  backend.wait(0, StreamId::D2H);
+  backend.copy(StreamId::D2H, host + bytes, device, bytes);
+  clock->mark(StreamId::D2H);
+  auto *sum = reinterpret_cast<float *>(device);
+  clock->mark(StreamId::Compute);
+  backend.add(StreamId::Compute, sum, sum, bytes / sizeof(float));
+  clock->mark(StreamId::Compute);
+  backend.synchronize();
+  ASSERT_EQ(backend.failure(), "");
+  std::vector<double> loads = clock->read(StreamId::H2D);
+  EXPECT_NEAR(loads[1] - loads[0], 0.5 + 1, 1e-6);
+  // It has waited for the load.
+  EXPECT_NEAR(clock->read(StreamId::D2H)[0] - loads[1], 0.5 + 4, 1e-6);
+  std::vector<double> sums = clock->read(StreamId::Compute);
+  EXPECT_NEAR(sums[1] - sums[0], 2 + 1.5, 1e-6);
+}
+
+TEST_F(FakeMachine, ASpeedThatIsNotKnownIsAnError) {
+  EXPECT_THROW(fake::Speed("f32=1e9,tf32=1"), std::invalid_argument);
+  EXPECT_THROW(fake::Speed("f32"), std::invalid_argument);
+}

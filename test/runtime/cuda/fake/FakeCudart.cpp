@@ -20,28 +20,37 @@
 using namespace fcdp::fake;
 using namespace fcdp::cuda;
 
+/// A command, and how long it takes.
+struct TimedCommand {
+  Command run;
+  double seconds;
+};
+
 struct CUstream_st {
   std::shared_ptr<Stream> stream;
   /// Commands since the begin of a capture.
-  std::optional<std::vector<Command>> captured = {};
+  std::optional<std::vector<TimedCommand>> captured = {};
 };
 struct CUgraph_st {
-  std::vector<Command> commands;
+  std::vector<TimedCommand> commands;
 };
 struct CUgraphExec_st {
-  std::vector<Command> commands;
+  std::vector<TimedCommand> commands;
 };
 struct CUevent_st {
   bool isTimed = false;
   Point point;
-  /// The time at which it was reached in stream order, if it is timed. Commands
-  /// that write it share it, because they may outlive the event.
-  std::shared_ptr<std::chrono::steady_clock::time_point> reached = {};
+  /// The time in seconds at which it was reached in stream order, if it is
+  /// timed. Commands that write it share it, because they may outlive the
+  /// event.
+  std::shared_ptr<double> reached = {};
 };
 /// A kernel of the image.
 struct CUkern_st {
   /// Copies the arguments and returns the command to run in the stream.
   std::function<Command(void **arguments)> prepare;
+  /// Returns the bytes that it accesses.
+  std::function<double(void **arguments)> countBytes;
 };
 
 namespace {
@@ -81,6 +90,12 @@ cudaError_t illegalAccess(const std::string &what) {
   return stickyError = cudaErrorIllegalAddress;
 }
 
+double readSteadyClock() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 template <typename T>
 T *at(const void *address, uint64_t elements, const char *what) {
   auto *bytes = machine().translate(address, elements * sizeof(T));
@@ -115,6 +130,18 @@ Command prepareSum(void **arguments) {
   };
 }
 
+template <typename In, typename Out>
+double countSumBytes(void **arguments) {
+  auto &chunks = *static_cast<SumChunksArguments *>(arguments[0]);
+  return double(chunks.elements) *
+         (double(chunks.nodes) * chunks.locals * sizeof(typename In::Storage) +
+          sizeof(typename Out::Storage));
+}
+
+double countAddBytes(void **arguments) {
+  return 3.0 * sizeof(float) * double(*static_cast<uint64_t *>(arguments[2]));
+}
+
 Command prepareAdd(void **arguments) {
   auto *sum = *static_cast<float **>(arguments[0]);
   auto *part = *static_cast<const float **>(arguments[1]);
@@ -134,10 +161,11 @@ std::map<int, std::set<const void *>> loadedKernels;
 
 std::map<std::string, CUkern_st> &kernels() {
   static std::map<std::string, CUkern_st> all = {
-#define FCDP_LIST_SUM(name, In, Out) {#name, {prepareSum<In, Out>}},
+#define FCDP_LIST_SUM(name, In, Out)                                           \
+  {#name, {prepareSum<In, Out>, countSumBytes<In, Out>}},
       FCDP_SUM_KERNELS(FCDP_LIST_SUM)
 #undef FCDP_LIST_SUM
-          {"fcdp_add", {prepareAdd}}};
+          {"fcdp_add", {prepareAdd, countAddBytes}}};
   return all;
 }
 
@@ -153,6 +181,17 @@ void copyNow(void *dst, const void *src, size_t bytes, bool isPageable) {
                   " bytes that are not all in memory of the device");
   else if (stickyError == cudaSuccess)
     std::memmove(to, from, bytes);
+}
+
+double secondsOfCopy(const void *dst, const void *src, size_t bytes) {
+  if (!machine().speed)
+    return 0;
+  Speed &speed = *machine().speed;
+  bool isToDevice = machine().isDeviceMemory(dst);
+  if (isToDevice && machine().isDeviceMemory(src))
+    return speed.kernel(2.0 * double(bytes));
+  return speed.first(isToDevice ? "h2d" : "d2h") +
+         speed.copy(!isToDevice, double(bytes));
 }
 
 /// Returns the stream or, for null, the current device's default stream, for
@@ -193,11 +232,11 @@ namespace fcdp::fake {
 std::shared_ptr<Stream> streamOf(cudaStream_t stream) { return at(stream); }
 int deviceOfThread() { return currentDevice; }
 
-void put(cudaStream_t stream, Command command) {
+void put(cudaStream_t stream, Command command, double seconds) {
   if (stream && stream->captured)
-    stream->captured->push_back(std::move(command));
+    stream->captured->push_back({std::move(command), seconds});
   else
-    machine().enqueue(at(stream), std::move(command));
+    machine().enqueue(at(stream), std::move(command), seconds);
 }
 
 bool isCaptured(cudaStream_t stream) { return stream && stream->captured; }
@@ -290,6 +329,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
   case cudaDevAttrComputeCapabilityMajor:
     *value = 9;
     return result();
+  case cudaDevAttrComputeCapabilityMinor:
+    *value = 0;
+    return result();
   default:
     return result(cudaErrorInvalidValue);
   }
@@ -348,8 +390,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
   if (stream->captured)
     return result(cudaErrorStreamCaptureUnsupported);
   // Use the current point: recording the event again does not move it.
-  machine().enqueue(
-      at(stream), [point = event->point] { return machine().advance(point); });
+  machine().enqueue(at(stream), [point = event->point, on = at(stream)] {
+    bool isReached = machine().advance(point);
+    if (isReached && point.stream)
+      on->time = std::max(on->time, point.stream->time);
+    return isReached;
+  });
   return result();
 }
 
@@ -378,9 +424,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (stream && stream->captured)
     return result(cudaErrorStreamCaptureUnsupported);
   if (event->isTimed) {
-    event->reached = std::make_shared<std::chrono::steady_clock::time_point>();
-    machine().enqueue(at(stream), [reached = event->reached] {
-      *reached = std::chrono::steady_clock::now();
+    event->reached = std::make_shared<double>();
+    machine().enqueue(at(stream), [reached = event->reached, on = at(stream)] {
+      *reached = machine().speed ? on->time : readSteadyClock();
       return true;
     });
   }
@@ -396,9 +442,7 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin,
   for (cudaEvent_t event : {begin, end})
     if (!machine().advance(event->point))
       return result(cudaErrorNotReady);
-  *milliseconds =
-      std::chrono::duration<float, std::milli>(*end->reached - *begin->reached)
-          .count();
+  *milliseconds = float(1e3 * (*end->reached - *begin->reached));
   return result();
 }
 
@@ -437,8 +481,8 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) {
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   Lock lock = enter("cudaGraphLaunch");
-  for (const Command &command : executable->commands)
-    put(stream, command);
+  for (const TimedCommand &command : executable->commands)
+    put(stream, command.run, command.seconds);
   return result();
 }
 
@@ -493,10 +537,13 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
       !machine().translate(dst, bytes) || !machine().translate(src, bytes);
   if (isPageable && stream && stream->captured)
     return result(cudaErrorStreamCaptureUnsupported);
-  put(stream, [=] {
-    copyNow(dst, src, bytes, isPageable);
-    return true;
-  });
+  put(
+      stream,
+      [=] {
+        copyNow(dst, src, bytes, isPageable);
+        return true;
+      },
+      secondsOfCopy(dst, src, bytes));
   if (isPageable) {
     machine().count("copies of pageable memory");
     waitFor(lock, at(stream));
@@ -565,7 +612,10 @@ cudaError_t cudaLaunchKernel(const void *function, dim3, dim3, void **arguments,
   if (loadedKernels[currentDevice].insert(function).second)
     machine().count("loads of kernels");
   auto *kernel = static_cast<const CUkern_st *>(function);
-  put(stream, kernel->prepare(arguments));
+  double seconds = machine().speed
+                       ? machine().speed->kernel(kernel->countBytes(arguments))
+                       : 0;
+  put(stream, kernel->prepare(arguments), seconds);
   return result();
 }
 

@@ -23,8 +23,9 @@ void Machine::forget(const std::shared_ptr<Stream> &stream) {
   std::erase(streams, stream);
 }
 
-Point Machine::enqueue(const std::shared_ptr<Stream> &stream, Command command) {
-  stream->queue.push_back(std::move(command));
+Point Machine::enqueue(const std::shared_ptr<Stream> &stream, Command command,
+                       double seconds) {
+  stream->queue.push_back({std::move(command), seen, seconds});
   return {stream, ++stream->issued};
 }
 
@@ -36,10 +37,14 @@ bool Machine::advance(const std::shared_ptr<Stream> &stream,
     if (stream->isRunning)
       return false;
     stream->isRunning = true;
-    bool ran = stream->queue.front()();
+    // The queue may grow while the command runs.
+    double seconds = stream->queue.front().seconds;
+    stream->time = std::max(stream->time, stream->queue.front().issued);
+    bool ran = stream->queue.front().run();
     stream->isRunning = false;
     if (!ran)
       return false;
+    stream->time += seconds;
     stream->queue.pop_front();
     ++stream->done;
   }
@@ -73,7 +78,10 @@ bool Machine::isDone(const Point &point) {
     runOthers();
   if (policy == Policy::Ahead)
     runAhead();
-  return advance(point);
+  bool isReached = advance(point);
+  if (isReached && point.stream)
+    seen = std::max(seen, point.stream->time);
+  return isReached;
 }
 
 bool Machine::isIdle() {

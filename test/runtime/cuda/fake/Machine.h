@@ -6,6 +6,8 @@
 // missing wait shows every time.
 #pragma once
 
+#include "Speed.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -44,10 +46,17 @@ public:
   const int priority;
   /// Commands that have run, and commands that have been enqueued.
   uint64_t done = 0, issued = 0;
+  /// The device's time at which the last command that has run ended, if the
+  /// machine has a speed.
+  double time = 0;
 
 private:
   friend class Machine;
-  std::deque<Command> queue;
+  struct Queued {
+    Command run;
+    double issued, seconds;
+  };
+  std::deque<Queued> queue;
   bool isRunning = false;
 };
 
@@ -69,7 +78,9 @@ public:
   /// Locked. Makes a stream, and forgets one.
   std::shared_ptr<Stream> makeStream(int device, int priority);
   void forget(const std::shared_ptr<Stream> &stream);
-  Point enqueue(const std::shared_ptr<Stream> &stream, Command command);
+  /// The command takes `seconds` of the device's time.
+  Point enqueue(const std::shared_ptr<Stream> &stream, Command command,
+                double seconds = 0);
   /// Runs work that may run, up to that point. Returns whether it is reached.
   bool advance(const std::shared_ptr<Stream> &stream, uint64_t position);
   bool advance(const Point &point) {
@@ -125,6 +136,8 @@ public:
   /// from when it may start until all its ranks have started.
   int multiprocessors = 132;
   std::map<int, int> busyMultiprocessors; ///< by device
+  /// How long work takes. Without it, events show the time of this machine.
+  std::optional<Speed> speed;
   /// Hardware queues that the driver was told to make when it was initialized.
   int queues = 0;
 
@@ -140,6 +153,9 @@ private:
   void runOthers();
   void runAhead();
 
+  /// The latest end of work that the host has seen. Work that it enqueues then
+  /// begins no earlier.
+  double seen = 0;
   std::vector<std::shared_ptr<Stream>> streams;
   std::map<const std::byte *, Region> device, host;
   Policy policy = Policy::Late;
@@ -151,7 +167,7 @@ private:
 std::shared_ptr<Stream> streamOf(CUstream_st *stream);
 /// Locked. Enqueues the command, or adds it to the graph that is captured on
 /// the stream.
-void put(CUstream_st *stream, Command command);
+void put(CUstream_st *stream, Command command, double seconds = 0);
 bool isCaptured(CUstream_st *stream);
 /// Returns the current device of the calling thread.
 int deviceOfThread();

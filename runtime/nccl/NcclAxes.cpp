@@ -82,6 +82,11 @@ NcclAxes joinAxes(const NcclAxesOptions &options) {
   return axes;
 }
 
+uint32_t findMostCtas(const NcclAxesOptions &options) {
+  const CtaLimits limits = limitsOf(options);
+  return std::max(limits.within, limits.betweenNodes);
+}
+
 std::unique_ptr<DeviceGroup> joinAll(const NcclAxesOptions &options) {
   return join(options, "all", inShardOrder(options.mesh),
               limitsOf(options).control);

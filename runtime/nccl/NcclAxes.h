@@ -35,6 +35,9 @@ using NcclAxes = std::array<AxisDeviceGroups, kNumAxes>;
 /// Throws what `makeNcclGroup` throws.
 NcclAxes joinAxes(const NcclAxesOptions &options);
 
+/// Returns the most thread blocks that a collective of these groups gets.
+uint32_t findMostCtas(const NcclAxesOptions &options);
+
 /// Joins all ranks, in the order of their shards, in a separate group. All
 /// ranks must call it, in the same order relative to `joinAxes`. Throws what
 /// `makeNcclGroup` throws.

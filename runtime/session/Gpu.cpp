@@ -15,14 +15,17 @@ namespace fcdp {
 
 namespace {
 
-int countDevices(const CudaLibrary &cuda) {
+int countDevices(const CudaLibrary &cuda, const std::string &reason) {
   int devices = 0;
   cuda.check(cuda.cudaGetDeviceCount(&devices),
-             "the step was compiled for 'cuda': cudaGetDeviceCount");
+             (reason + ": cudaGetDeviceCount").c_str());
   if (devices == 0)
-    throw std::runtime_error(
-        "the step was compiled for 'cuda': this process sees no GPU");
+    throw std::runtime_error(reason + ": this process sees no GPU");
   return devices;
+}
+
+int countDevices(const CudaLibrary &cuda) {
+  return countDevices(cuda, "a GPU is wanted");
 }
 
 /// True if another rank has the same GPU of the same machine.
@@ -44,66 +47,61 @@ bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
 constexpr double kLeastPageRate = 5e8;
 
 /// Returns when all ranks of the job, or of this rank's node, have come here.
-void meet(Job &job, const StepPlan &plan, const std::string &name,
-          bool isWholeJob, double seconds) {
+void meet(Job &job, const std::string &name, bool isWholeJob, double seconds) {
   job.set(name + "/" + std::to_string(job.rank()), "");
-  for (uint32_t rank = 0; rank < plan.mesh.size(); ++rank)
-    if (isWholeJob || placeOf(plan.mesh, rank).node == job.place().node)
+  for (uint32_t rank = 0; rank < job.mesh().size(); ++rank)
+    if (isWholeJob || placeOf(job.mesh(), rank).node == job.place().node)
       job.get(name + "/" + std::to_string(rank), seconds);
 }
 
 /// All ranks return at about the same time, so that no later wait includes what
 /// other nodes need for their caches.
 CudaHostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
-                            int device, const StepPlan &plan, Job &job,
+                            int device, const GpuRequest &request, Job &job,
                             double seconds) {
-  if (plan.hostBytes == 0)
+  if (request.hostBytes == 0)
     return {};
-  seconds += double(plan.hostBytes) / kLeastPageRate;
+  seconds += double(request.hostBytes) / kLeastPageRate;
   HostCacheOptions options;
   options.device = device;
   options.segment.name = job.segmentName();
   options.segment.local = job.place().local;
-  options.segment.locals = plan.mesh.locals;
-  options.segment.bytes = plan.hostBytes;
+  options.segment.locals = request.mesh.locals;
+  options.segment.bytes = request.hostBytes;
   options.segment.timeoutSeconds = seconds;
-  StepPlan::HostPart part = plan.hostPart(job.place());
-  options.segment.part = {part.begin, part.end};
+  options.segment.part = {request.hostPart.begin, request.hostPart.end};
   options.meet = [&] {
-    meet(job, plan, "host-cache/placed", /*isWholeJob=*/false, seconds);
+    meet(job, "host-cache/placed", /*isWholeJob=*/false, seconds);
   };
   CudaHostCache cache(cuda, options);
-  meet(job, plan, "host-cache/made", /*isWholeJob=*/true, seconds);
+  meet(job, "host-cache/made", /*isWholeJob=*/true, seconds);
   return cache;
 }
 
-/// The groups that the plan has a use for.
-void joinGroups(const SessionOptions &options, const StepPlan &plan, Job &job,
-                CudaBackendOptions &made) {
+/// Joins the groups that are asked for. Returns the most thread blocks of a
+/// collective.
+uint32_t joinGroups(const SessionOptions &options, const GpuRequest &request,
+                    Job &job, CudaBackendOptions &made) {
   const CudaLibrary &cuda = *made.cuda;
   NcclAxesOptions axes;
-  if (plan.mesh.size() > 1) {
+  if (request.mesh.size() > 1) {
     axes.nccl = NcclLibrary::load();
     made.memory = ncclMemory(axes.nccl);
   }
   axes.cuda = made.cuda;
   axes.device = made.device;
-  axes.mesh = plan.mesh;
+  axes.mesh = request.mesh;
   axes.place = job.place();
-  auto groupsOf = [&](Axis axis) {
-    return AxisGroups{plan.uses(plan::OpBody::all_gather, axis),
-                      plan.uses(plan::OpBody::reduce_scatter, axis)};
-  };
-  axes.nodeGroups = groupsOf(Axis::Node);
-  axes.localGroups = groupsOf(Axis::Local);
-  axes.worldGroups = groupsOf(Axis::World);
+  axes.nodeGroups = request.groups[size_t(Axis::Node)].wanted;
+  axes.localGroups = request.groups[size_t(Axis::Local)].wanted;
+  axes.worldGroups = request.groups[size_t(Axis::World)].wanted;
   axes.ids = {[&job](const std::string &key, const std::string &value) {
                 job.set(key, value);
               },
               [&job](const std::string &key, double seconds) {
                 return job.get(key, seconds);
               }};
-  axes.hasAll = plan.sumsOverRanks();
+  axes.hasAll = request.hasAll;
   if (options.timeoutSeconds)
     axes.joinSeconds = axes.callSeconds = *options.timeoutSeconds;
   if (isShared(cuda, made.device, job, axes.joinSeconds))
@@ -111,13 +109,30 @@ void joinGroups(const SessionOptions &options, const StepPlan &plan, Job &job,
   // The user's own choice for NCCL goes first.
   if (!options.interface.empty())
     setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);
-  for (Axis axis : {Axis::Node, Axis::Local, Axis::World})
-    made.messages[size_t(axis)] = {
-        plan.messageBytes(plan::OpBody::all_gather, axis),
-        plan.messageBytes(plan::OpBody::reduce_scatter, axis)};
+  for (size_t axis = 0; axis < kNumAxes; ++axis)
+    made.messages[axis] = {request.groups[axis].gathers,
+                           request.groups[axis].exchanges};
   made.axes = joinAxes(axes);
   if (axes.hasAll)
     made.all = joinAll(axes);
+  return request.mesh.size() > 1 ? findMostCtas(axes) : 0;
+}
+
+GpuRequest requestOf(const StepPlan &plan, const Place &place) {
+  GpuRequest request;
+  request.mesh = plan.mesh;
+  request.deviceBytes = plan.deviceBytes;
+  request.hostBytes = plan.hostBytes;
+  request.hostPart = plan.hostPart(place);
+  request.numEvents = Step::numEvents(plan);
+  for (Axis axis : {Axis::Node, Axis::Local, Axis::World})
+    request.groups[size_t(axis)] = {
+        {plan.uses(plan::OpBody::all_gather, axis),
+         plan.uses(plan::OpBody::reduce_scatter, axis)},
+        plan.messageBytes(plan::OpBody::all_gather, axis),
+        plan.messageBytes(plan::OpBody::reduce_scatter, axis)};
+  request.hasAll = plan.sumsOverRanks();
+  return request;
 }
 
 /// Says what the device's memory is used for before libtorch takes any of it.
@@ -132,48 +147,89 @@ std::string describeUse(uint64_t context, uint64_t arena,
          std::to_string(now.total - now.used) + " are free";
 }
 
-} // namespace
+/// A rank's backend on its GPU.
+struct MadeGpu {
+  std::unique_ptr<CudaBackend> backend;
+  CudaDevice forStep;
+  uint32_t collectiveProcessors = 0;
+};
 
-void requireGpus() {
-  requireTorchForCuda();
-  countDevices(*CudaLibrary::load());
-}
-
-RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
-                   Job &job, StepRecorder *recorder) {
+MadeGpu makeBackend(const SessionOptions &options, const GpuRequest &request,
+                    Job &job, StepRecorder *recorder) {
   CudaBackendOptions cuda;
   cuda.cuda = CudaLibrary::load();
   int devices = countDevices(*cuda.cuda);
   cuda.device = int(job.place().local) % devices;
   cuda.cuda->useDevice(cuda.device);
   const uint64_t context = cuda.cuda->memory().used;
-  cuda.deviceBytes = plan.deviceBytes;
+  cuda.deviceBytes = request.deviceBytes;
   cuda.reducesByLibrary = options.reducesByNccl;
-  cuda.numEvents = Step::numEvents(plan);
+  cuda.numEvents = request.numEvents;
   cuda.worldRank = job.rank();
-  cuda.ranksPerNode = plan.mesh.locals;
+  cuda.ranksPerNode = request.mesh.locals;
   cuda.control = &job.control();
   cuda.recorder = recorder;
   if (options.timeoutSeconds)
     cuda.collectiveSeconds = *options.timeoutSeconds;
-  cuda.host = makeHostCache(cuda.cuda, cuda.device, plan, job,
+  cuda.host = makeHostCache(cuda.cuda, cuda.device, request, job,
                             options.timeoutSeconds.value_or(60));
-  joinGroups(options, plan, job, cuda);
+  uint32_t processors = joinGroups(options, request, job, cuda);
   int device = cuda.device;
   std::unique_ptr<CudaBackend> backend = makeCudaBackend(std::move(cuda));
   if (options.onDevice) {
     if (std::string text = describe(backend->registrations()); !text.empty())
       options.onDevice(text);
-    options.onDevice(describeUse(context, plan.deviceBytes, backend->memory()));
+    options.onDevice(
+        describeUse(context, request.deviceBytes, backend->memory()));
   }
   CudaDevice forStep{device, backend->stream(StreamId::Compute),
                      &routeCudaAllocations(devices),
                      [own = backend.get()] { return own->memory().used; }};
+  return {std::move(backend), forStep, processors};
+}
+
+} // namespace
+
+void requireGpus(const std::string &reason) {
+  requireTorchForCuda(reason);
+  countDevices(*CudaLibrary::load(), reason);
+}
+
+GpuFacts inspectGpu(const Place &place) {
+  auto cuda = CudaLibrary::load();
+  int device = int(place.local) % countDevices(*cuda);
+  cuda->useDevice(device);
+  auto attribute = [&](cudaDeviceAttr which) {
+    int value = 0;
+    cuda->check(cuda->cudaDeviceGetAttribute(&value, which, device),
+                "cudaDeviceGetAttribute");
+    return uint32_t(value);
+  };
+  CudaLibrary::Memory memory = cuda->memory();
+  return {memory.total, memory.used, attribute(cudaDevAttrMultiProcessorCount),
+          attribute(cudaDevAttrComputeCapabilityMajor),
+          attribute(cudaDevAttrComputeCapabilityMinor)};
+}
+
+ProbedGpu makeProbedGpu(const SessionOptions &options,
+                        const GpuRequest &request, Job &job) {
+  MadeGpu made = makeBackend(options, request, job, nullptr);
+  std::unique_ptr<StreamClock> clock = made.backend->makeClock();
+  return {{std::move(made.backend), made.forStep, nullptr},
+          std::move(clock),
+          made.collectiveProcessors};
+}
+
+RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
+                   Job &job, StepRecorder *recorder) {
+  MadeGpu made =
+      makeBackend(options, requestOf(plan, job.place()), job, recorder);
   std::unique_ptr<GraphCapture> graphs;
   if (options.cudaGraphs)
-    graphs = withOwnMemory(backend->makeCapture(), *forStep.memory, device,
-                           backend->stream(StreamId::Compute));
-  return {std::move(backend), forStep, std::move(graphs)};
+    graphs = withOwnMemory(made.backend->makeCapture(), *made.forStep.memory,
+                           made.forStep.index,
+                           made.backend->stream(StreamId::Compute));
+  return {std::move(made.backend), made.forStep, std::move(graphs)};
 }
 
 } // namespace fcdp

@@ -7,11 +7,21 @@
 
 namespace fcdp {
 
-void requireGpus() {
+void requireGpus(const std::string &reason) {
   throw std::runtime_error(
-      "the step was compiled for 'cuda', and this fcdp-run was built without "
-      "the CUDA backend: build it with -DFCDP_CUDA=on, which says what it "
-      "needs, or compile the step with --target=cpu");
+      reason + ", and this fcdp-run was built without the CUDA backend: build "
+               "it with -DFCDP_CUDA=on, which says what it needs, or use the "
+               "target 'cpu'");
+}
+
+GpuFacts inspectGpu(const Place &) {
+  requireGpus();
+  return {};
+}
+
+ProbedGpu makeProbedGpu(const SessionOptions &, const GpuRequest &, Job &) {
+  requireGpus();
+  return {};
 }
 
 RankDevice makeGpu(const SessionOptions &, const StepPlan &, Job &,

@@ -7,21 +7,21 @@
 
 namespace fcdp {
 
-void requireTorchForCuda() {
+void requireTorchForCuda(const std::string &reason) {
   throw std::runtime_error(
-      "the step was compiled for 'cuda': this libtorch has no part for CUDA; "
-      "build fcdp-run with that of a PyTorch for CUDA, by -DFCDP_TORCH_DIR");
+      reason + ": this libtorch has no part for CUDA; build fcdp-run with that "
+               "of a PyTorch for CUDA, by -DFCDP_TORCH_DIR");
 }
 
 c10::DeviceAllocator &routeCudaAllocations(int) {
-  requireTorchForCuda();
+  requireTorchForCuda("a GPU is wanted");
   throw std::logic_error("libtorch has a part for CUDA");
 }
 
 std::unique_ptr<GraphCapture> withOwnMemory(std::unique_ptr<GraphCapture>,
                                             c10::DeviceAllocator &, int,
                                             void *) {
-  requireTorchForCuda();
+  requireTorchForCuda("a GPU is wanted");
   throw std::logic_error("libtorch has a part for CUDA");
 }
 

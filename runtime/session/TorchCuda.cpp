@@ -93,12 +93,11 @@ private:
 
 } // namespace
 
-void requireTorchForCuda() {
+void requireTorchForCuda(const std::string &reason) {
   if (!c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA))
     throw std::runtime_error(
-        "the step was compiled for 'cuda': libtorch_cuda.so is loaded, but "
-        "libtorch does not know it: they are of different "
-        "versions");
+        reason + ": libtorch_cuda.so is loaded, but libtorch does not know "
+                 "it: they are of different versions");
 }
 
 c10::DeviceAllocator &routeCudaAllocations(int devices) {

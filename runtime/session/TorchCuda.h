@@ -6,12 +6,13 @@
 #include "core/GraphCapture.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
+#include <string>
 
 namespace fcdp {
 
 /// Throws std::runtime_error that says what to do if this program's libtorch
-/// cannot run operators on a GPU.
-void requireTorchForCuda();
+/// cannot run operators on a GPU. `reason` begins the message.
+void requireTorchForCuda(const std::string &reason);
 
 /// Replaces libtorch's allocator of device memory in the whole process, once,
 /// which must be before libtorch has used a GPU: a thread that holds the scope

@@ -80,7 +80,10 @@ void takeExponents(CLI::App &app) {
       option->transform(expand);
 }
 
-void checkWhatIsRun(const Options &options) {
+void checkWhatIsRun(const Options &options, const std::string &target) {
+  if (options.probe.empty() && !target.empty())
+    throw std::runtime_error("--target: expected --probe-cluster, too; a step "
+                             "was compiled for its target");
   if (options.probe.empty()) {
     // A checkpoint has all that --weights has; a folder may have none yet.
     bool needsWeights = options.resumeFrom.empty();
@@ -325,6 +328,13 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Run no step; measure the hardware that the ranks run on, and "
                  "write its description to this file, which other tools read "
                  "with --cluster");
+  std::string target;
+  app.add_option(
+         "--target", target,
+         "Select what --probe-cluster measures: cpu (default), or cuda, "
+         "the ranks' GPUs, the copies to and from them, and NCCL; a step "
+         "knows its own target")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   const std::map<std::string, OnNonfinite> nonfiniteChoices = {
       {"stop", OnNonfinite::Stop},
       {"skip", OnNonfinite::Skip},
@@ -421,7 +431,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   checkRate(options);
   checkTimeout(options);
   checkCheckpoints(options);
-  checkWhatIsRun(options);
+  checkWhatIsRun(options, target);
+  options.probesGpus = target == "cuda";
   checkSteps(options);
   checkFiles(options);
   options.evaluation.isAlone = options.steps == 0;

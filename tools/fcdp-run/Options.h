@@ -41,6 +41,8 @@ struct Options {
   std::string resumeFrom;
   std::optional<uint32_t> nodes, ranksPerNode;
   std::string json, profile, trace, probe;
+  /// --probe-cluster measures GPUs.
+  bool probesGpus = false;
   /// The folder of TensorBoard's event files; empty for none.
   std::string tensorboard;
   /// Of so many steps one is printed.

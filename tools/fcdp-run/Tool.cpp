@@ -62,7 +62,8 @@ int spawn(Options options, const Mesh &mesh,
 }
 
 int probeRank(const Options &options, const Launch &launch) {
-  runProbe({options.probe, options.threads, options.timeout, options.interface},
+  runProbe({options.probe, options.probesGpus, options.threads, options.timeout,
+            options.interface},
            launch);
   return EXIT_SUCCESS;
 }

@@ -13,6 +13,8 @@ namespace fcdp::run {
 struct ProbeOptions {
   /// The file that rank 0 writes.
   std::string path;
+  /// Measures GPUs instead of CPUs.
+  bool isForGpus = false;
   std::optional<int> threads;
   /// How long to wait for other ranks, in seconds.
   std::optional<double> timeout;

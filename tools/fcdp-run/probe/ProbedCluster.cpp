@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/ProbedCluster.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -19,8 +20,9 @@ constexpr const char kSpread[] = R"(spread:
   intra: 0.05
   intra_latency: 0.1
   copies: 0.05
-  codec: 0.05
 )";
+constexpr const char kCodecSpread[] = "  codec: 0.05\n";
+constexpr const char kIssueSpread[] = "  issue: 0.1\n";
 
 std::string spell(double number) {
   char text[32];
@@ -83,7 +85,55 @@ std::string describeTables(const ProbedCluster &cluster) {
          text;
 }
 
+std::string describeProducts(const std::vector<ProbedProduct> &products) {
+  std::string text = "  products:\n";
+  for (const ProbedProduct &product : products)
+    text += "    - {type: " + std::string(name(product.type)) +
+            ", m: " + std::to_string(product.m) +
+            ", n: " + std::to_string(product.n) +
+            ", k: " + std::to_string(product.k) +
+            ", flops: " + spell(product.flops) + "}\n";
+  return text;
+}
+
+/// Shares of the rate of the largest size. Caches make some sizes faster, for
+/// which a description has no words.
+std::string describeCurve(const std::vector<RateOfSize> &curve) {
+  std::string text;
+  for (const RateOfSize &point : curve)
+    text += (text.empty() ? "[" : ", [") + spell(point.bytes) + ", " +
+            spell(std::min(point.rate / curve.back().rate, 1.0)) + "]";
+  return entry("memory_curve", "[" + text + "]");
+}
+
+std::string describeGpu(const ProbedGpuFacts &gpu) {
+  return "  reserved:\n  " + entry("context", std::to_string(gpu.context)) +
+         "  " + entry("communicators", std::to_string(gpu.communicators)) +
+         "  " + entry("workspace", std::to_string(gpu.workspace)) +
+         describeCurve(gpu.rates.curve) +
+         entry("processors", std::to_string(gpu.processors)) +
+         describeProducts(gpu.rates.products) +
+         entry("collective_share", spell(gpu.collectiveShare)) +
+         entry("compute_capability",
+               std::to_string(gpu.major) + "." + std::to_string(gpu.minor));
+}
+
+std::string describeIssue(const IssueRates &issue) {
+  return "  issue: # a step's own time is not measured\n  " +
+         entry("operator", spell(issue.op)) + "  " +
+         entry("view", spell(issue.view)) + "  " +
+         entry("transfer", spell(issue.transfer));
+}
+
 } // namespace
+
+double OperatorRates::best(DType type) const {
+  double best = 0;
+  for (const ProbedProduct &product : products)
+    if (product.type == type)
+      best = std::max(best, product.flops);
+  return best;
+}
 
 std::string toYaml(const ProbedCluster &cluster) {
   uint32_t locals = cluster.mesh.locals;
@@ -95,7 +145,10 @@ std::string toYaml(const ProbedCluster &cluster) {
     return link ? "" : " # not measured: " + std::string(why);
   };
   std::string text = "# Measured by fcdp-run --probe-cluster, with all ranks "
-                     "at work at once.\nname: probed\n";
+                     "at work at once.\n";
+  if (cluster.gpu)
+    text += "# " + cluster.gpu->measured + "\n";
+  text += "name: probed\n";
   text += "nodes: " + std::to_string(cluster.mesh.nodes) + "\n";
   text += "ranks_per_node: " + std::to_string(locals) + "\n";
   text += "device:\n" + entry("memory", std::to_string(cluster.deviceMemory)) +
@@ -108,7 +161,11 @@ std::string toYaml(const ProbedCluster &cluster) {
   // The rates are what operators have reached, not peaks.
   text += entry("compute_efficiency", "1") + entry("memory_efficiency", "1") +
           entry("launch_latency", spell(cluster.launchLatency));
+  if (cluster.gpu)
+    text += describeGpu(*cluster.gpu);
   text += "host:\n" + entry("memory", std::to_string(cluster.hostMemory));
+  if (cluster.gpu)
+    text += describeIssue(cluster.gpu->issue);
   text += describeLink("inter", orElse(cluster.inter), locals,
                        note(cluster.inter, "there is one node"));
   text += describeLink("intra", orElse(cluster.intra), locals,
@@ -116,9 +173,10 @@ std::string toYaml(const ProbedCluster &cluster) {
   text += describeLink("h2d", cluster.h2d, locals, "");
   text += describeLink("d2h", cluster.d2h, locals, "");
   text += describeTables(cluster);
-  text += "codec:\n" + entry("rate", spell(cluster.codecRate));
-  text += kSpread;
-  return text;
+  if (cluster.gpu) // which codes no messages
+    return text + "flat_collectives: ring\n" + kSpread + kIssueSpread;
+  return text + "codec:\n" + entry("rate", spell(cluster.codecRate)) + kSpread +
+         kCodecSpread;
 }
 
 } // namespace fcdp::run

@@ -2,12 +2,15 @@
 //
 // The cluster that fcdp-run derives from measured times.
 #include "probe/LinkFit.h"
+#include "probe/ProbeOperators.h"
 #include "probe/ProbedCluster.h"
 #include "profile/OverRanks.h"
 #include "profile/RankTraces.h"
 
+#include <ATen/record_function.h>
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <set>
 
 using namespace fcdp;
 using namespace fcdp::run;
@@ -92,6 +95,92 @@ TEST(RankTraces, AreOfAllRanksOrOfSome) {
   EXPECT_EQ(chooseTraced(64, 0, 1 << 18),
             (std::vector<uint32_t>{0, 16, 32, 48}));
   EXPECT_EQ(chooseTraced(64, 63, 1 << 22), (std::vector<uint32_t>{0, 63}));
+}
+
+namespace {
+
+/// The operators that run, by name and the shapes and types of their tensors.
+struct OperatorLog {
+  std::set<std::string> uncounted, counted;
+  bool isCounting = false;
+
+  static OperatorLog *current;
+  static std::unique_ptr<at::ObserverContext>
+  record(const at::RecordFunction &function) {
+    std::string text = function.name();
+    for (const c10::IValue &value : function.inputs())
+      if (value.isTensor())
+        text += " " + c10::str(value.toTensor().sizes(),
+                               value.toTensor().scalar_type());
+    auto &log = *current;
+    (log.isCounting ? log.counted : log.uncounted).insert(text);
+    return nullptr;
+  }
+};
+OperatorLog *OperatorLog::current = nullptr;
+
+} // namespace
+
+// CUDA loads a kernel when it runs for the first time.
+TEST(ProbeOperators, RunEachWorkOnceBeforeItCounts) {
+  OperatorLog log;
+  OperatorLog::current = &log;
+  auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(&OperatorLog::record).needsInputs(true));
+  OperatorRates rates = measureOperators(
+      at::kCPU,
+      [&](const Work &before, const Work &work) {
+        before();
+        log.isCounting = true;
+        work();
+        log.isCounting = false;
+        return 1.0; // so long that no larger product is tried
+      },
+      1 << 18);
+  at::removeCallback(handle);
+  // One addition, copies of two sizes, and products of two shapes and four
+  // types.
+  EXPECT_EQ(rates.products.size(), 8u);
+  EXPECT_EQ(rates.curve.size(), 2u);
+  EXPECT_GE(log.counted.size(), 11u);
+  for (const std::string &work : log.counted)
+    EXPECT_TRUE(log.uncounted.count(work)) << work;
+}
+
+TEST(ProbeOperators, FindRatesOfWhatTheyDo) {
+  // Each measure takes a second: 100 additions, or 2 products.
+  OperatorRates rates = measureOperators(
+      at::kCPU, [](const Work &, const Work &) { return 1.0; }, 1 << 16);
+  EXPECT_DOUBLE_EQ(rates.launchLatency, 1.0 / 100);
+  EXPECT_DOUBLE_EQ(rates.best(DType::F32), 2.0 * 128 * 128 * 128 / 0.5);
+  EXPECT_EQ(rates.best(DType::I8), 0);
+}
+
+TEST(ProbedCluster, DescribesGpus) {
+  ProbedCluster cluster;
+  cluster.mesh = {1, 1};
+  ProbedGpuFacts &gpu = cluster.gpu.emplace();
+  gpu.measured = "GPUs, today.";
+  gpu.processors = 132;
+  gpu.major = 8;
+  gpu.minor = 6;
+  gpu.context = 5;
+  gpu.communicators = 6;
+  gpu.workspace = 7;
+  gpu.rates.products = {{DType::BF16, 8, 128, 64, 1e12}};
+  // A cache is faster than the memory.
+  gpu.rates.curve = {{65536, 1e11}, {1048576, 4e11}, {4194304, 2e11}};
+  gpu.issue = {1e-6, 2e-6, 3e-6};
+  std::string text = toYaml(cluster);
+  for (const char *expected :
+       {"# GPUs, today.\nname: probed\n",
+        "  reserved:\n    context: 5\n    communicators: 6\n    workspace: 7\n",
+        "  memory_curve: [[6.554e+04, 0.5], [1.049e+06, 1], [4.194e+06, 1]]\n",
+        "    - {type: bf16, m: 8, n: 128, k: 64, flops: 1e+12}\n",
+        "  compute_capability: 8.6\n", "    transfer: 3e-06\n",
+        "flat_collectives: ring\nspread:\n", "  issue: 0.1\n"})
+    EXPECT_NE(text.find(expected), std::string::npos) << expected << text;
+  EXPECT_EQ(text.find("codec"), std::string::npos) << text;
 }
 
 TEST(ProbedCluster, DescribesLinksOfNodesAndRanks) {

@@ -15,12 +15,12 @@ PROGRAM = BIN / "fcdp-run-emulated"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="fcdp is built without the CUDA backend, or with a libtorch for CUDA")
 
 # Rates in operations and bytes per second, seconds, and bytes.
-FLOPS = {"f64": 2e9, "f32": 4e9, "bf16": 8e9, "f16": 6e9}
+FLOPS = {"f64": 1e9, "f32": 2e9, "bf16": 4e9, "f16": 3e9}
 MEMORY, LAUNCH = 5e9, 2e-5
 H2D, D2H, COPY_START = 4e8, 3e8, 1e-5
 NODE, NODE_START = 2e7, 4e-5
 LOCAL, LOCAL_START = 1e8, 3e-5
-DEVICE, CONTEXT, COMMUNICATOR = 640 << 20, 7_000_000, 3_000_000
+DEVICE, CONTEXT, COMMUNICATOR = 256 << 20, 7_000_000, 3_000_000
 SPEED: dict[str, float] = {
     **FLOPS,
     "memory": MEMORY,

@@ -3,6 +3,7 @@
 // The optimizer on this rank's shard, with PyTorch's own fused kernels.
 #include "operators/Adafactor.h"
 #include "operators/BlockStates.h"
+#include "operators/GradientScale.h"
 #include "operators/NewtonSchulz.h"
 #include "operators/PreparedOp.h"
 #include "operators/UpdateSegments.h"
@@ -113,6 +114,10 @@ public:
     isWidened = at::isReducedFloatingType(whole.parameter.scalar_type()) &&
                 (optimizer.Aslion() || optimizer.Asadamw8bit() ||
                  (optimizer.Assgd() && state.device.is_cpu()));
+    // The kernels read gradients of the parameter's type as they are.
+    bool isFused = (optimizer.Asadamw() || optimizer.Assgd()) && !isWidened &&
+                   whole.grad.scalar_type() == whole.parameter.scalar_type();
+    gradScale.emplace(op.gradScale, whole.grad, isFused);
     if (isWidened || optimizer.Aslion() || optimizer.Asadamw8bit())
       pieces = makePieces(state);
     if (optimizer.Asadamw8bit())
@@ -126,7 +131,7 @@ public:
   void run(StepState &state) override {
     if (bucket.shardElements == 0 || state.skipsUpdates)
       return;
-    whole.grad.mul_(op.gradScale);
+    gradScale->apply(whole.grad);
     at::Tensor typed = whole.grad.to(whole.parameter.scalar_type());
     UpdateState &update = state.updates[op.bucket];
     update.count.add_(1);
@@ -170,7 +175,8 @@ private:
     at::_fused_adamw_({part.parameter}, {part.grad}, {part.expAvg},
                       {part.expAvgSq}, {}, {update.count}, rate, adamw.beta1,
                       adamw.beta2, part.segment.weightDecay, adamw.eps,
-                      /*amsgrad=*/false, /*maximize=*/false);
+                      /*amsgrad=*/false, /*maximize=*/false,
+                      gradScale->divisor());
   }
 
   void apply(const plan::SgdT &sgd, const Part &part, double rate,
@@ -181,7 +187,7 @@ private:
     at::_fused_sgd_({part.parameter}, {part.grad}, buffers,
                     part.segment.weightDecay, sgd.momentum, rate, sgd.dampening,
                     sgd.nesterov, /*maximize=*/false,
-                    hasMomentum && update.number == 0);
+                    hasMomentum && update.number == 0, gradScale->divisor());
   }
 
   /// Lion (arXiv 2302.06675). Products are rounded before they are added, so
@@ -355,6 +361,7 @@ private:
   std::vector<Part> parts;
   /// Pieces are computed in f32.
   bool isWidened = false;
+  std::optional<GradientScale> gradScale;
   /// Undefined if segments are updated as a whole.
   at::Tensor pieces;
   /// For moments in 8 bits.

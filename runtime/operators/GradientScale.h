@@ -15,8 +15,8 @@ namespace fcdp {
 /// Immutable.
 class GradientScale {
 public:
-  /// Of gradients like `grad`, of an optimizer whose kernel reads them as they
-  /// are, if `isFused`.
+  /// Prepares for gradients of the type and device of `grad`. `isFused` says
+  /// whether the optimizer's kernel reads them as they are.
   GradientScale(double factor, const at::Tensor &grad, bool isFused);
 
   /// Multiplies `grad` by the factor, unless the kernel does that.

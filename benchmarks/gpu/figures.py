@@ -69,6 +69,16 @@ def relative_difference(value: float, reference: float) -> float:
     return difference if math.isfinite(difference) else float("inf")
 
 
+def rules_figure(counts: Sequence[dict[str, int]], ranks: int) -> Figure:
+    """Makes a figure from what the checker of CUDA's and NCCL's rules has written for each rank."""
+    goal = f"no violation on {ranks} ranks, whose calls are all seen"
+    kinds = ("collectives", "copies", "captures")
+    seen = len(counts) == ranks and all(rank[kind] for rank in counts for kind in kinds)
+    violations = sum(rank["violations"] for rank in counts)
+    calls = ", ".join(f"{sum(rank[kind] for rank in counts)} {kind}" for kind in kinds)
+    return Figure("rules of CUDA and NCCL", f"{violations} violations on {len(counts)} ranks, {calls}", goal, seen and not violations)
+
+
 def loss_figure(name: str, ours: Sequence[float], reference: Sequence[float], most: float = MOST_DIFFERENCE) -> Figure:
     goal = f"at most {most:g} relative, in each of {len(reference)} steps"
     if len(ours) != len(reference) or not reference:

@@ -28,7 +28,8 @@ from model import Shape, make  # noqa: E402
 from steps import COMPILED_OPTIMIZER, STEPS, Prepared, Step, save, tiny  # noqa: E402
 
 # The test folders that need neither libzip nor Python.
-TESTS = ["CMakeLists.txt", "runtime/CMakeLists.txt", "runtime/core", "runtime/cpu", "runtime/collectives", "runtime/cuda"]
+TESTS = ["CMakeLists.txt", "contracts", "runtime/CMakeLists.txt"]
+TESTS += [f"runtime/{name}" for name in ("core", "cpu", "collectives", "cuda", "contracts")]
 GOOGLE_TEST = Path("/usr/src/googletest")
 
 

@@ -35,6 +35,8 @@ EXACT_STEPS = 20
 # For steps of less than a millisecond.
 SMALL_STEPS = 200
 CLIP_NORM = 1.0  # for the steps that prepare.py compiled with --clip-norm
+# The second step captures graphs, and the others launch them.
+CHECKED_STEPS = 6
 # Time limits of a part's program and of a part of the build.
 PART_SECONDS, BUILD_SECONDS = 300, 1800
 # Steps near the memory's limit, and the bytes left free beyond the peak without a limit, which is read between steps.
@@ -156,6 +158,17 @@ def waits(bench: Bench) -> list[Figure]:
     return [figures.waits_figure(figures.calls_of_steps(*counted, SMALL_STEPS))]
 
 
+def checked(bench: Bench) -> list[Figure]:
+    """Runs two ranks with the checker of CUDA's and NCCL's rules in front of both, which ends a rank that breaks one."""
+    if bench.build is None or bench.device == "cpu":
+        return []
+    folder, step = bench.folder / "contracts", bench.find("checked", bench.device)
+    folder.mkdir()
+    more = {"LD_PRELOAD": str(bench.build / "contracts/libfcdp_contracts.so"), "FCDP_CONTRACTS_DIR": str(folder)}
+    bench.run(step, CHECKED_STEPS, "--cuda-graphs=auto", more=more | {"FCDP_CONTRACTS": "abort"})
+    return [figures.rules_figure([figures.read_calls(file.read_text()) for file in folder.glob("checked.*")], step.nodes)]
+
+
 def graphs(bench: Bench) -> list[Figure]:
     if bench.device == "cpu":
         return []
@@ -235,6 +248,7 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "exactness": exactness,
     "host-time": host_time,
     "waits": waits,
+    "checked": checked,
     "graphs": graphs,
     "llama": llama,
     "caching": caching,
@@ -271,7 +285,7 @@ def build(folder: Path) -> Path:
     if nccl.is_dir():
         options.append(f"-DFCDP_NCCL_DIR={nccl}")
     call(["cmake", "-S", source, "-B", out, *options])
-    targets = ["fcdp-run", "fcdp_cuda_test", "fcdp_cuda_job_test"]
+    targets = ["fcdp-run", "fcdp_contracts_test", "fcdp_cuda_test", "fcdp_cuda_job_test"]
     call(["cmake", "--build", out, *jobs, "--target", *targets], seconds=BUILD_SECONDS)
     return out
 

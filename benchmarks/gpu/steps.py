@@ -30,6 +30,8 @@ STEPS = [
     Step("llama", LLAMA_1B),
     Step("small", SMALL, options=("--clip-norm=1",)),
     Step("exact", EXACT, options=("--clip-norm=1",), targets=("cpu", "cuda")),
+    # Two ranks, with copies to the host and back.
+    Step("checked", EXACT, nodes=2, options=("--strategy=fcdp", "--clip-norm=1"), micro_batches=2),
     # Both send the same bytes; only one copies to the host and back.
     Step("host", CACHED, nodes=2, options=("--strategy=fcdp",), micro_batches=4),
     Step("resident", CACHED, nodes=2, options=("--strategy=zero2",), micro_batches=4),

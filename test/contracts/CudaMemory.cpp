@@ -37,6 +37,23 @@ bool isKnownToCuda(const void *address) {
          attributes.type != cudaMemoryTypeUnregistered;
 }
 
+/// Checks the memory of a call. Returns nothing for memory of which nothing
+/// more is known.
+std::optional<Span> find(Checker &rules, std::unique_lock<std::mutex> &lock,
+                         const void *address, size_t bytes,
+                         bool mayBePageable) {
+  if (!bytes)
+    return std::nullopt;
+  if (!rules.memory.isKnown(address)) {
+    lock.unlock();
+    bool isAllowed = mayBePageable || isKnownToCuda(address);
+    lock.lock();
+    if (isAllowed)
+      return std::nullopt;
+  }
+  return rules.memory.requireLive(address, bytes);
+}
+
 void requireSafe(Checker &rules) {
   rules.captures.requireSafe(std::this_thread::get_id(), captureModeOfThread());
 }
@@ -109,13 +126,9 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
   Handle on = handleOf(stream);
   Use use{"cudaMemcpyAsync", {}, nullptr};
   bool mayBePageable = !rules.captures.isCaptured(on) && call.isFromLibtorch();
-  for (const void *one : {static_cast<const void *>(to), from}) {
-    if (!bytes)
-      break;
-    if (rules.memory.isLive(one, bytes) ||
-        !(mayBePageable || isKnownToCuda(one)))
-      use.memory.push_back(rules.memory.requireLive(one, bytes));
-  }
+  for (const void *one : {static_cast<const void *>(to), from})
+    if (auto span = find(rules, lock, one, bytes, mayBePageable))
+      use.memory.push_back(*span);
   ++rules.counts.copies;
   Point point = rules.issue(on, std::move(use));
   lock.unlock();
@@ -131,11 +144,8 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
 cudaError_t cudaMemset(void *address, int value, size_t bytes) {
   FCDP_CHECK_CALL(cudaMemset);
   requireSafe(rules);
-  if (rules.memory.isLive(address, bytes))
-    rules.issue(handleOf(nullptr),
-                {"cudaMemset", {rules.memory.requireLive(address, bytes)}});
-  else if (bytes && !isKnownToCuda(address))
-    rules.memory.requireLive(address, bytes);
+  if (auto span = find(rules, lock, address, bytes, /*mayBePageable=*/false))
+    rules.issue(handleOf(nullptr), {"cudaMemset", {*span}});
   lock.unlock();
   return real(address, value, bytes);
 }

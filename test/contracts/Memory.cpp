@@ -55,11 +55,6 @@ const Memory::Block *Memory::at(const void *address) const {
   return byte < block.span.end ? &block : nullptr;
 }
 
-bool Memory::isLive(const void *address, uint64_t bytes) const {
-  const Block *block = at(address);
-  return block && block->span.contains(spanOf(address, bytes));
-}
-
 bool Memory::isLive(const Span &span) const {
   const Block *block = at(reinterpret_cast<const void *>(span.begin));
   return block && block->span.block == span.block;

@@ -32,7 +32,8 @@ public:
   void deregistered(Handle communicator, Handle registration);
   void dropRegistrations(Handle communicator);
 
-  bool isLive(const void *address, uint64_t bytes) const;
+  /// Returns whether an allocation has the first byte.
+  bool isKnown(const void *address) const { return at(address); }
   /// Returns whether the number is that of memory that is still there.
   bool isLive(const Span &span) const;
   /// Checks that an allocation has all these bytes, and returns them.

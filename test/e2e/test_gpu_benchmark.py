@@ -80,6 +80,16 @@ def test_waits() -> None:
     assert not figures.waits_figure({"kernels": 0, "cudaStreamSynchronize": 0}).met
 
 
+def test_rules() -> None:
+    rank = figures.read_calls("copies 8\ncollectives 5\ncaptures 2\nreleases 3\nviolations 0\n")
+    assert figures.rules_figure([rank, rank], 2).met
+    assert figures.rules_figure([rank, rank], 2).value == "0 violations on 2 ranks, 10 collectives, 16 copies, 4 captures"
+    assert not figures.rules_figure([rank], 2).met
+    assert not figures.rules_figure([rank, rank | {"captures": 0}], 2).met
+    assert not figures.rules_figure([rank, rank | {"violations": 1}], 2).met
+    assert not figures.rules_figure([], 2).met
+
+
 def test_weights_and_tokens(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     weights.write(path, SHAPE, 3)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
-STAGES = ["build", "contracts", "gpu", "jobs", "streams", "memory", "memcheck", "racecheck", "benchmark"]
+STAGES = ["build", "contracts", "rules", "gpu", "jobs", "checked", "streams", "memory", "memcheck", "racecheck", "benchmark"]
 PASSES = "echo '[  PASSED  ] 3 tests.'"
 
 
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     """Makes a prepared folder whose programs all pass, and in bin/ a GPU and a sanitizer."""
     write_program(tmp_path / "bin/nvidia-smi", "echo 'GPU 0: made up'")
     write_program(tmp_path / "bin/compute-sanitizer", 'echo "$*"\n' + PASSES)
-    for name in ("fcdp_cuda_test", "fcdp_cuda_job_test"):
+    for name in ("fcdp_contracts_test", "fcdp_cuda_test", "fcdp_cuda_job_test"):
         write_program(tmp_path / "build/build/bin" / name, 'echo "$*"\n' + PASSES)
     (tmp_path / "run.py").write_text("import sys; print(sys.argv[1:])")
     return tmp_path
@@ -51,9 +51,11 @@ def test_stages_run_in_their_order(folder: Path) -> None:
     done = run(folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert results(done) == dict.fromkeys(STAGES, "passed") and list(results(done)) == STAGES
-    assert done.stdout.splitlines()[-1].startswith("9 passed, 0 failed, 0 skipped")
+    assert done.stdout.splitlines()[-1].startswith("11 passed, 0 failed, 0 skipped")
     assert "--only-build" in (folder / "logs/build.log").read_text()
     assert "--gtest_filter=Gpu/*" in (folder / "logs/gpu.log").read_text()
+    assert "--gtest_filter=Gpu/*" in (folder / "logs/rules.log").read_text()
+    assert "'checked'" in (folder / "logs/checked.log").read_text()
     assert "--tool=racecheck --error-exitcode=1 build/build/bin/fcdp_cuda_test" in (folder / "logs/racecheck.log").read_text()
     assert "near-limit" in (folder / "logs/memory.log").read_text()
 

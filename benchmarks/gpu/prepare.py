@@ -29,7 +29,7 @@ from steps import COMPILED_OPTIMIZER, STEPS, Prepared, Step, save, tiny  # noqa:
 
 # The test folders that need neither libzip nor Python.
 TESTS = ["CMakeLists.txt", "contracts", "runtime/CMakeLists.txt"]
-TESTS += [f"runtime/{name}" for name in ("core", "cpu", "collectives", "cuda", "contracts")]
+TESTS += [f"runtime/{name}" for name in ("core", "codec", "cpu", "collectives", "cuda", "contracts")]
 GOOGLE_TEST = Path("/usr/src/googletest")
 
 
@@ -68,6 +68,7 @@ def pack_sources(source: Path) -> None:
     subprocess.run([ROOT / "scripts/pack-runtime", source], check=True, stdout=subprocess.DEVNULL)
     shutil.copy(ROOT / "CMakeLists.txt", source)
     shutil.copy(ROOT / "tools/CMakeLists.txt", source / "tools")
+    shutil.copytree(ROOT / "examples/embed", source / "examples/embed")
     for name in TESTS:
         target = source / "test" / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ sys.path.insert(0, str(FOLDER))
 
 import figures  # noqa: E402
 import model  # noqa: E402
+import prepare  # noqa: E402
 import tokens  # noqa: E402
 import weights  # noqa: E402
 
@@ -142,6 +143,20 @@ def test_calls_are_counted(tmp_path: Path) -> None:
     counts = figures.read_calls(written.read_text())
     assert (counts["cudaStreamSynchronize"], counts["cudaMalloc"]) == (3, 1)
     assert sum(counts.values()) == 4 and counts[figures.KERNELS] == 0
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_packed_sources_configure(tmp_path: Path) -> None:
+    """Each folder that the packed CMake files name is packed."""
+    source, nccl = tmp_path / "source", Path(torch.__file__).parents[1] / "nvidia/nccl"
+    prepare.pack_sources(source)
+    options = ["-DFCDP_BUILD_COMPILER=OFF", "-DFCDP_CUDA=on", f"-DFCDP_NCCL_DIR={nccl}", f"-DCMAKE_PREFIX_PATH={source}/third_party"]
+    options += [f"-DFCDP_TORCH_DIR={Path(torch.__file__).parent}", "-DCMAKE_C_COMPILER=gcc", "-DCMAKE_CXX_COMPILER=g++"]
+    command = ["cmake", "-S", source, "-B", tmp_path / "build", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    done = subprocess.run(["cmake", "--build", tmp_path / "build", "--target", "help"], capture_output=True, text=True, timeout=60)
+    assert all(f"... {target}" in done.stdout for target in ("fcdp_contracts_test", "fcdp_cuda_test", "fcdp_cuda_job_test", "fcdp-run"))
 
 
 def test_rehearsal(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 #include "Memory.h"
 
-#include <algorithm>
-
 namespace fcdp::contracts {
 
 void Memory::made(MemoryKind kind, const void *base, uint64_t bytes) {

@@ -210,13 +210,16 @@ def test_vectorlm_fits_before_its_first_update(tmp_path):
     assert "--optimizer=sgd" in whole.options and source.left_out[0].startswith("1 runs of a mixture")
 
 
-def test_internevo_has_peaks_of_fsdp(tmp_path):
+def test_internevo_accumulates_in_bfloat16_and_has_peaks_of_fsdp(tmp_path):
     columns = "table,model,gpu,gpus,nodes,gpus_per_node,network,tp,zero1_group(-1=world),packed,act_ckpt,seq,micro_batch,micro_num,tok_s_per_gpu,tflops_per_gpu"
-    (tmp_path / "internevo_7b_a100_roce.csv").write_text(columns)
+    rate = "throughput,InternLM-7B,A100-SXM4-80GB,16,2,8,4x100Gb RoCE,1,{},0,{},2048,2,{},3842,"
+    rates = [rate.format(-1, 0, 4), rate.format(8, 0, 4), rate.format(8, 1, 1)]
+    (tmp_path / "internevo_7b_a100_roce.csv").write_text("\n".join([columns, *rates]))
     columns = "model,gpu,gpus,zero1_group,tp,pp,fsdp,micro_batch,micro_num,act_ckpt,gpu_memory_gb"
     rows = ["7B,A800-80GB,3,-1,1,3,False,1,4,1,75", "20B,A800-80GB,16,-1,1,1,True,1,4,1,40"]
     (tmp_path / "internevo_memory_a800.csv").write_text("\n".join([columns, *rows]))
-    (peak,) = internevo.load(tmp_path).runs
+    *accumulating, peak = internevo.load(tmp_path).runs
+    assert [run.kept / run.shape.parameters for run in accumulating] == [-2.25, -2.5, 0]
     assert (peak.nodes, peak.ranks, peak.memory, peak.counted, peak.has_fit) == (2, 8, 40e9, "device", True)
     assert peak.updating == pytest.approx(24 * 20e9 / 16, rel=0.02)
 

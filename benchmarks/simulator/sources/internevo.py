@@ -5,6 +5,7 @@ Its table of memory does not say what counts. All that the driver knows of is as
 """
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -27,15 +28,17 @@ def load(folder: Path) -> Source:
 
 
 def make_run(row: dict[str, str]) -> Run:
-    nodes = int(row["nodes"])
+    nodes, ranks, micro_batches = int(row["nodes"]), int(row["gpus_per_node"]), int(row["micro_num"])
+    shape = llama("internlm-7b", dtype=torch.bfloat16, fused=True)
+    shards = ranks if row["zero1_group(-1=world)"] == "8" else nodes * ranks
     return Run(
         name=f"{row['table']} ZeRO-1 in {'a node' if row['zero1_group(-1=world)'] == '8' else 'all'} {nodes} x 8, {row['micro_num']} x "
         f"{row['micro_batch']}{' checkpointed' if row['act_ckpt'] == '1' else ''}",
-        shape=llama("internlm-7b", dtype=torch.bfloat16, fused=True),
+        shape=shape,
         batch=int(row["micro_batch"]),
         sequence=int(row["seq"]),
         nodes=nodes,
-        ranks=int(row["gpus_per_node"]),
+        ranks=ranks,
         cluster=with_network(preset("a100-80gb"), NODE, "node"),
         program="eager",
         options=(
@@ -46,9 +49,19 @@ def make_run(row: dict[str, str]) -> Run:
             "--clip-norm=1",
             f"--remat={'unit' if row['act_ckpt'] == '1' else 'none'}",
         ),
-        micro_batches=int(row["micro_num"]),
+        micro_batches=micro_batches,
+        # It accumulates in bfloat16, and makes shards of gradients in float32 in its update only. The plan accumulates in float32
+        # and has the shards beside activations.
+        kept=-(2 + 4 / shards) * shape.parameters if micro_batches > 1 else 0,
         rate=float(row["tok_s_per_gpu"]),
     )
+
+
+def without_switches(cluster: dict[str, Any]) -> dict[str, Any]:
+    """Returns the cluster with links that do not restrict the number of ranks. They do not change the memory of a step."""
+    links = {name: {"bandwidth": cluster[name]["bandwidth"], "latency": cluster[name]["latency"], "sharing": "rank"}
+             for name in ("inter", "intra", "h2d", "d2h")}  # fmt: skip
+    return {**cluster, **links}
 
 
 # Bytes per parameter of a shard in FSDPadaptOptimizer's step (v0.2.1): parameters and gradients in bfloat16, copies of both,
@@ -66,7 +79,7 @@ def make_peak(row: dict[str, str]) -> Run:
         sequence=2048,  # that of its configuration
         nodes=max(1, gpus // 8),
         ranks=min(gpus, 8),
-        cluster=preset("a100-80gb"),  # an A800 has slower links only
+        cluster=without_switches(preset("a100-80gb")),  # an A800 has slower links only
         program="fsdp1",
         options=("--strategy=zero3", "--master=f32", "--collectives=flat", "--clip-norm=1", "--remat=unit"),
         micro_batches=int(row["micro_num"]),

@@ -6,12 +6,20 @@ from typing import Any
 from runs import Run
 
 # Share of what PyTorch's allocator reserves that no tensor uses: the mean over eight models of GMLake (arXiv 2401.08156),
-# whose stitched blocks leave next to nothing of it.
+# whose stitched blocks leave next to nothing of it. It names sharding, recomputation and low-rank adaptation as the causes, so
+# steps without any of these have none.
 FRAGMENTATION = 0.15
 # What each count has of PARTS: torch.cuda.max_memory_allocated, torch.cuda.max_memory_reserved, or all that the driver knows of,
 # as nvidia-smi prints.
 PARTS = ("planned", "kept by the program", "workspace", "allocator", "communicators", "context")
 COUNTS = {"allocated": PARTS[:3], "reserved": PARTS[:4], "device": PARTS}
+
+
+def fragments(run: Run) -> bool:
+    """Returns whether what the run asks of PyTorch's allocator leaves memory between blocks that nothing fits into."""
+    whole = "--strategy=ddp" in run.options or "--strategy=zero1" in run.options
+    keeps_all = not any(option.startswith("--remat=") for option in run.options) or "--remat=none" in run.options
+    return run.program != "graphs" and not (whole and keeps_all and not getattr(run.shape, "lora", 0))
 
 
 def divide(run: Run, step: dict[str, Any]) -> dict[str, float]:
@@ -24,7 +32,7 @@ def divide(run: Run, step: dict[str, Any]) -> dict[str, float]:
     planned = float(step["device_memory"]["bytes"])
     kept = max(run.kept, run.updating - planned)
     allocated = planned + kept + reserved["workspace"]
-    held = 0 if run.program == "graphs" else allocated * FRAGMENTATION / (1 - FRAGMENTATION)
+    held = allocated * FRAGMENTATION / (1 - FRAGMENTATION) if fragments(run) else 0.0
     return dict(zip(PARTS, (planned, kept, reserved["workspace"], held, reserved["communicators"], reserved["context"])))
 
 

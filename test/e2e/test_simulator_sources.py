@@ -156,8 +156,8 @@ def test_runs_are_predicted_and_compared(tmp_path):
     assert len(found.failures) == 1 and found.failures[0].startswith("source: another: fcdp-sim of tiny: ")
 
 
-def make_run(program: str = "eager", **options) -> runs.Run:
-    return runs.Run("a run", tiny(), 2, 64, 1, 2, runs.preset("h100"), program, (), **options)
+def make_run(program: str = "eager", flags: tuple[str, ...] = ("--strategy=zero3",), lora: int = 0, **options) -> runs.Run:
+    return runs.Run("a run", tiny(lora=lora), 2, 64, 1, 2, runs.preset("h100"), program, flags, **options)
 
 
 STEP = {"device_memory": {"bytes": 800, "reserved": {"context": 5, "communicators": 20, "workspace": 10, "allocator": 0}}}
@@ -174,6 +174,18 @@ STEP = {"device_memory": {"bytes": 800, "reserved": {"context": 5, "communicator
 ])  # fmt: skip
 def test_memory_is_what_a_source_counts(run, bytes_counted):
     assert sum(memory.count(run, STEP).values()) == pytest.approx(bytes_counted)
+
+
+@pytest.mark.parametrize("run, fragments", [
+    (make_run(), True),
+    (make_run(flags=("--strategy=zero1",)), False),
+    (make_run(flags=("--strategy=ddp", "--remat=none")), False),
+    (make_run(flags=("--strategy=ddp", "--remat=unit")), True),
+    (make_run(flags=("--strategy=ddp",), lora=8), True),
+    (make_run("graphs"), False),
+])  # fmt: skip
+def test_sharding_recomputation_and_adaptation_fragment_memory(run, fragments):
+    assert memory.fragments(run) == fragments
 
 
 def verdict(published: bool, needed: float) -> judge.Verdict:

@@ -28,7 +28,7 @@ def divide(run: Run, step: dict[str, Any]) -> dict[str, float]:
     Libraries take their workspaces from PyTorch's allocator, so what it reserves without use is a share of these, too. If the
     program needs more in its update than the whole step in the plan, that is its peak.
     """
-    reserved = step["device_memory"]["reserved"]
+    reserved = {"workspace": 0, "communicators": 0, "context": 0, **step["device_memory"]["reserved"]}
     planned = float(step["device_memory"]["bytes"])
     kept = max(run.kept, run.updating - planned)
     allocated = planned + kept + reserved["workspace"]

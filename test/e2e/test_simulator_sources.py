@@ -176,6 +176,11 @@ def test_memory_is_what_a_source_counts(run, bytes_counted):
     assert sum(memory.count(run, STEP).values()) == pytest.approx(bytes_counted)
 
 
+def test_one_rank_has_no_communicators():
+    step = {"device_memory": {"bytes": 800, "reserved": {"context": 5, "workspace": 10}}}
+    assert memory.divide(make_run(), step)["communicators"] == 0
+
+
 @pytest.mark.parametrize("run, fragments", [
     (make_run(), True),
     (make_run(flags=("--strategy=zero1",)), False),
@@ -219,6 +224,7 @@ def test_vectorlm_fits_before_its_first_update(tmp_path):
     whole, adapted = source.runs
     assert (whole.has_fit, adapted.has_fit, whole.rate) == (False, True, None)
     assert (whole.gpus, whole.shape.lora, adapted.shape.lora) == (2, 0, 8)
+    assert whole.kept == pytest.approx(2 * 13.016e9, rel=1e-3) and adapted.kept == 0
     assert "--optimizer=sgd" in whole.options and source.left_out[0].startswith("1 runs of a mixture")
 
 

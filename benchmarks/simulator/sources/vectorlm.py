@@ -30,20 +30,26 @@ def load(folder: Path) -> Source:
 
 
 def make_run(row: dict[str, str]) -> Run:
-    gpus = int(row["gpus"])
+    gpus, lora = int(row["gpus"]), 8 if row["mode"].startswith("lora") else 0
+    shape = make_shape(row["model"], lora)
     return Run(
         name=f"{row['gpu']} {row['model']} {row['mode'].split()[0]} 1 x {gpus}",
-        shape=make_shape(row["model"], 8 if row["mode"].startswith("lora") else 0),
+        shape=shape,
         batch=int(row["micro_batch"]),
         sequence=SEQUENCE,
         nodes=1,
         ranks=gpus,
         cluster=preset(PRESETS[row["gpu"]]),
         program="fsdp1",
-        options=("--strategy=zero3", "--optimizer=sgd", "--accumulate=full", "--remat=unit"),
-        micro_batches=2,
+        options=("--strategy=zero3", "--optimizer=sgd", "--remat=unit"),
         fits=row["fits"] == "1",
+        kept=0 if lora else 2 * count_parameters(shape),  # whole gradients in bfloat16; LoRA's are small
     )
+
+
+def count_parameters(shape: Shape) -> int:
+    with torch.device("meta"):
+        return sum(parameter.numel() for parameter in shape.make(1).parameters())
 
 
 def make_shape(model: str, lora: int) -> Shape:

@@ -11,6 +11,10 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <functional>
 
+namespace c10 {
+class OperatorHandle;
+}
+
 namespace fcdp::emulated {
 
 /// Returns the current stream of the calling thread on its current device.
@@ -48,6 +52,13 @@ private:
   /// Of elements, between the first byte and the last one.
   int64_t extent;
 };
+
+/// Returns whether the operator is run by a kernel for CUDA that is registered
+/// already.
+bool keepsKernel(const c10::OperatorHandle &op);
+/// Does on the host what libtorch does before it launches an operator's
+/// kernels: products take workspaces, and random numbers are reserved.
+void beforeLaunch(const c10::OperatorHandle &op);
 
 /// Returns a new CUDA tensor with the sizes, strides and type of `like`.
 at::Tensor makeLike(const at::Tensor &like);

@@ -14,9 +14,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <algorithm>
-#include <map>
 #include <torch/library.h>
-#include <tuple>
 
 namespace fcdp::emulated {
 namespace {
@@ -234,22 +232,6 @@ void resizeResults(const c10::OperatorHandle &op, const Stack &arguments) {
   impl->set_sizes_and_strides(made.sizes(), made.strides());
 }
 
-/// The first product on a stream takes memory that it keeps, from the allocator
-/// of results, as cuBLAS's workspaces do. Products with a bias have another
-/// workspace, that of cuBLASLt.
-void takeWorkspace(const c10::OperatorHandle &op) {
-  constexpr size_t bytes = 4 << 20;
-  static std::map<std::tuple<int, cudaStream_t, bool>, c10::DataPtr> taken;
-  const std::string &name = op.schema().name();
-  bool hasBias = name == "aten::addmm";
-  if (!hasBias && name != "aten::mm" && name != "aten::bmm")
-    return;
-  c10::DataPtr &workspace =
-      taken[{fake::deviceOfThread(), currentStream(), hasBias}];
-  if (!workspace)
-    workspace = c10::GetAllocator(c10::kCUDA)->allocate(bytes);
-}
-
 /// Has the operator take and overwrite memory that it returns at once, as
 /// kernels do with temporary memory. It comes in blocks, so that they fill the
 /// gaps between what is in use.
@@ -348,7 +330,7 @@ void runOnStream(const c10::OperatorHandle &op, Stack *given) {
   }
   if (isView)
     return;
-  takeWorkspace(op);
+  beforeLaunch(op);
   overwriteScratch();
   double seconds = secondsOf(
       op, arguments,
@@ -388,8 +370,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, library) {
     if (name.name.rfind("aten::", 0) != 0)
       continue;
     auto op = dispatcher.findSchema(name);
-    if (!op || !hasKernelOfCpu(*op) ||
-        op->hasKernelForDispatchKey(c10::DispatchKey::CUDA))
+    if (!op || !hasKernelOfCpu(*op) || keepsKernel(*op))
       continue;
     std::string full = name.name.substr(std::string("aten::").size());
     if (!name.overload_name.empty())

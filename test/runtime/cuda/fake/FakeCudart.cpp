@@ -306,6 +306,7 @@ const char *cudaGetErrorString(cudaError_t error) {
   }
 }
 
+cudaError_t cudaPeekAtLastError() { return lastError; }
 cudaError_t cudaGetLastError() { return std::exchange(lastError, stickyError); }
 
 cudaError_t cudaGetDeviceCount(int *count) {
@@ -366,7 +367,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   Lock lock = enter("cudaStreamQuery");
-  if (stream->captured)
+  if (stream && stream->captured)
     return result(cudaErrorStreamCaptureUnsupported);
   bool isDone = machine().isDone(at(stream));
   return result(isDone ? cudaSuccess : cudaErrorNotReady);
@@ -387,7 +388,7 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
                                 unsigned) {
   Lock lock = enter("cudaStreamWaitEvent");
-  if (stream->captured)
+  if (stream && stream->captured)
     return result(cudaErrorStreamCaptureUnsupported);
   // Use the current point: recording the event again does not move it.
   machine().enqueue(at(stream), [point = event->point, on = at(stream)] {
@@ -417,6 +418,12 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   Lock lock = enter("cudaEventQuery");
   bool isDone = machine().isDone(event->point);
   return result(isDone ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  Lock lock = enter("cudaEventSynchronize");
+  waitUntil(lock, [&] { return machine().isDone(event->point); });
+  return result();
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -611,6 +618,12 @@ cudaError_t cudaLaunchKernel(const void *function, dim3, dim3, void **arguments,
     return result(cudaErrorInvalidResourceHandle);
   if (loadedKernels[currentDevice].insert(function).second)
     machine().count("loads of kernels");
+  auto hostKernel = machine().hostKernels.find(function);
+  if (hostKernel != machine().hostKernels.end()) {
+    machine().fail("the kernel " + hostKernel->second +
+                   " has no code for this device");
+    return result(cudaErrorNoKernelImageForDevice);
+  }
   auto *kernel = static_cast<const CUkern_st *>(function);
   double seconds = machine().speed
                        ? machine().speed->kernel(kernel->countBytes(arguments))

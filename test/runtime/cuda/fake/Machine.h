@@ -132,6 +132,9 @@ public:
   uint64_t freeDeviceBytes = uint64_t(1) << 32;
   int devices = 8;
   int runtimeVersion = 13000;
+  /// Names of kernels that programs have for real devices, by the function with
+  /// which they launch them.
+  std::map<const void *, std::string> hostKernels;
   /// Of each device. A collective occupies one for each of its thread blocks,
   /// from when it may start until all its ranks have started.
   int multiprocessors = 132;

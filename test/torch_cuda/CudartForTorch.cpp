@@ -93,8 +93,15 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream,
                                      const cudaGraphNode_t **dependencies,
                                      const cudaGraphEdgeData **edges,
                                      size_t *numDependencies) {
-  if (graph || dependencies || edges || numDependencies)
-    return cudaErrorNotSupported;
+  // libtorch asks for these, and adds no nodes of its own to a capture.
+  if (graph)
+    *graph = nullptr;
+  if (dependencies)
+    *dependencies = nullptr;
+  if (edges)
+    *edges = nullptr;
+  if (numDependencies)
+    *numDependencies = 0;
   if (id)
     *id = 1;
   return cudaStreamIsCapturing(stream, status);

@@ -17,7 +17,7 @@ namespace fcdp::run {
 
 namespace {
 
-constexpr int64_t kLeastRows = 128, kMostRows = 8192;
+constexpr int64_t kLeastRowsOfGpu = 128, kMostRowsOfGpu = 8192;
 /// No larger product is tried of one that takes longer.
 constexpr double kLongProduct = 5e-3;
 /// A product of few rows, as a small micro-batch has.
@@ -25,7 +25,7 @@ constexpr int64_t kThinness = 16;
 constexpr size_t kLeastBytes = 1 << 16, kGrowth = 4;
 /// Kernels between two marks, so that a mark's own time does not count.
 constexpr int kInRow = 20;
-constexpr int kLaunches = 100, kIssues = 200;
+constexpr int kLaunchesOfGpu = 100, kIssues = 200;
 /// The device has so much work in front of what is measured that the host is
 /// ahead of it all the time.
 constexpr double kBacklogSeconds = 4e-3;
@@ -67,13 +67,13 @@ static ProbedProduct measureProduct(c10::Device device, DType type, int64_t m,
 
 /// Returns work of `kBacklogSeconds`.
 static Work makeBacklog(c10::Device device, const DeviceTimer &time) {
-  for (int64_t rows = kLeastRows;; rows *= 2) {
+  for (int64_t rows = kLeastRowsOfGpu;; rows *= 2) {
     auto options = at::TensorOptions(at::kFloat).device(device);
     at::Tensor left = makeRandom(rows, rows, options),
                out = at::empty_like(left);
     Work work = [=]() mutable { at::mm_out(out, left, left); };
     double seconds = timeEach(time, [] {}, 2, work);
-    if (seconds < kBacklogSeconds / 4 && rows < kMostRows)
+    if (seconds < kBacklogSeconds / 4 && rows < kMostRowsOfGpu)
       continue;
     auto count = int(std::ceil(kBacklogSeconds / std::max(seconds, 1e-6)));
     return [=] {
@@ -88,7 +88,7 @@ static std::vector<ProbedProduct> measureProducts(c10::Device device,
                                                   const DeviceTimer &time,
                                                   const Work &before) {
   std::vector<ProbedProduct> products;
-  for (int64_t rows = kLeastRows; rows <= kMostRows; rows *= 2) {
+  for (int64_t rows = kLeastRowsOfGpu; rows <= kMostRowsOfGpu; rows *= 2) {
     products.push_back(
         measureProduct(device, type, rows / kThinness, rows, time, before));
     products.push_back(measureProduct(device, type, rows, rows, time, before));
@@ -123,8 +123,8 @@ OperatorRates measureOperators(c10::Device device, const DeviceTimer &time,
   Work before = makeBacklog(device, time);
   auto options = at::TensorOptions(at::kFloat).device(device);
   at::Tensor one = at::ones({4}, options), sum = at::empty_like(one);
-  rates.launchLatency =
-      timeEach(time, before, kLaunches, [&] { at::add_out(sum, one, one); });
+  rates.launchLatency = timeEach(time, before, kLaunchesOfGpu,
+                                 [&] { at::add_out(sum, one, one); });
   for (DType type : {DType::F64, DType::F32, DType::BF16, DType::F16}) {
     auto products = measureProducts(device, type, time, before);
     rates.products.insert(rates.products.end(), products.begin(),

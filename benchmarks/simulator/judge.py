@@ -66,15 +66,21 @@ class Verdict:
     """Bytes of a device that the run needs."""
     capacity: float
     """Bytes of a device."""
+    unused: float = 0
+    """Bytes of `needed` that the allocator holds without use."""
 
     @property
-    def predicted(self) -> bool:
-        return self.needed <= self.capacity
+    def predicted(self) -> bool | None:
+        """None if the run fits only with less of the allocator's unused memory, of which it frees what it can before it fails."""
+        if self.needed <= self.capacity:
+            return True
+        return None if self.needed - self.unused <= self.capacity else False
 
     @property
     def margin(self) -> float:
-        """By how much the bytes would have to change for the other verdict, relative to the device."""
-        return abs(self.needed / self.capacity - 1)
+        """By how much the bytes would have to change for another verdict, relative to the device."""
+        needed = self.needed if self.predicted else self.needed - self.unused
+        return abs(needed / self.capacity - 1)
 
 
 @dataclass
@@ -124,14 +130,15 @@ def compare(judgement: Judgement, source: str, run: Run, step: dict[str, Any]) -
         parts = memory.count(run, step)
         judgement.results.append(Result(source, run.name, MEMORY, run.memory, sum(parts.values()), parts=parts))
     if run.has_fit is not None:
-        needed = sum(memory.divide(run, step).values())
-        judgement.verdicts.append(Verdict(source, run.name, run.has_fit, needed, float(run.cluster["device"]["memory"])))
+        parts = memory.divide(run, step)
+        capacity = float(run.cluster["device"]["memory"])
+        judgement.verdicts.append(Verdict(source, run.name, run.has_fit, sum(parts.values()), capacity, parts["allocator"]))
 
 
 def describe(judgement: Judgement, source: str, run: Run) -> str:
     texts = [f"{result.quantity} {result.published:,.6g}, predicted {result.predicted:,.6g} ({result.error:+.1%})"
              for result in judgement.results if (result.source, result.run) == (source, run.name)]  # fmt: skip
-    texts += [f"fits {verdict.published}, predicted {verdict.predicted}"
+    texts += [f"fits {verdict.published}, predicted {'maybe' if verdict.predicted is None else verdict.predicted}"
               for verdict in judgement.verdicts if (verdict.source, verdict.run) == (source, run.name)]  # fmt: skip
     return "; ".join(texts)
 
@@ -260,19 +267,20 @@ def show_left_out(judgement: Judgement, names: list[str], quantity: str) -> None
 
 def find_wrong(verdicts: Iterable[Verdict], fits: bool) -> list[Verdict]:
     """Returns the verdicts that are wrong and say `fits`."""
-    return [verdict for verdict in verdicts if verdict.predicted == fits != verdict.published]
+    return [verdict for verdict in verdicts if verdict.predicted is fits and verdict.published != fits]
 
 
 def show_verdicts(judgement: Judgement, names: list[str]) -> None:
-    """Prints how many runs fit, as published and as predicted, and each wrong verdict."""
+    """Prints how many runs fit, as published and as predicted, how many may fit, and each wrong verdict."""
     if not judgement.verdicts:
         return
-    print(f"\n{'verdicts':<16} {'runs':>4} {'fit':>4} {'wrongly fits':>12} {'wrongly does not':>16}")
+    print(f"\n{'verdicts':<16} {'runs':>4} {'fit':>4} {'wrongly fits':>12} {'wrongly does not':>16} {'may fit':>7}")
     for name in [*names, None]:
         verdicts = (judgement.of(name) if name else judgement).verdicts
         if verdicts:
             print(f"{name or 'all':<16} {len(verdicts):>4} {sum(verdict.published for verdict in verdicts):>4} "
-                  f"{len(find_wrong(verdicts, True)):>12} {len(find_wrong(verdicts, False)):>16}")  # fmt: skip
+                  f"{len(find_wrong(verdicts, True)):>12} {len(find_wrong(verdicts, False)):>16} "
+                  f"{sum(verdict.predicted is None for verdict in verdicts):>7}")  # fmt: skip
     for fits in (True, False):
         for wrong in find_wrong(judgement.verdicts, fits):
             print(f"{wrong.source}: {wrong.run}: wrongly {'fits' if fits else 'does not fit'}, by {wrong.margin:.1%}")

@@ -210,6 +210,15 @@ def test_wrong_verdicts_are_counted_by_their_side_and_margin(capsys):
     assert "needs 90: wrongly fits, by 10.0%" in output and "needs 105: wrongly does not fit, by 5.0%" in output
 
 
+def test_a_verdict_is_open_if_the_allocator_decides():
+    """Neither answer is wrong, and the goal asks for neither."""
+    tight = [judge.Verdict("source", "tight", published, 110, 100, 15) for published in (True, False)]
+    too_large = judge.Verdict("source", "too large", True, 130, 100, 15)
+    assert [verdict.predicted for verdict in [*tight, too_large]] == [None, None, False]
+    assert judge.find_wrong([*tight, too_large], True) == [] and judge.find_wrong([*tight, too_large], False) == [too_large]
+    assert too_large.margin == pytest.approx(0.15)
+
+
 def test_peaks_have_goals():
     peaks = [Result("source", f"{i}", MEMORY, 100, 100 + i) for i in (1, 2, 30)]
     assert [goal.holds for goal in judge.judge_memory(judge.Judgement(peaks)).goals] == [True, False]

@@ -33,7 +33,7 @@ def check(workshop: Workshop, path: Path, nodes: int, local: int) -> dict:
         for rows in kinds.values():
             # What lasts is there even if a link lets bursts through.
             assert rows[-1][0] <= ranks[name] << 22
-            assert all(row[0] % ranks[name] == 0 and row[1] == (nodes if name == "node" else 1) and row[2] > 0 for row in rows)
+            assert all(row[0] % ranks[name] == 0 and row[1] == (nodes if name == "node" else 1) and float(row[2]) > 0 for row in rows)
     text = tool(BIN / "fcdp-sim", workshop.model("gpt").archive, f"--cluster={path}")
     assert " a step on probed" in text
     assert not path.with_name(path.name + ".tmp").exists()

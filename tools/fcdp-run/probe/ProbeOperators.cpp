@@ -22,7 +22,7 @@ constexpr int64_t kLeastRowsOfGpu = 128, kMostRowsOfGpu = 8192;
 constexpr double kLongProduct = 5e-3;
 /// A product of few rows, as a small micro-batch has.
 constexpr int64_t kThinness = 16;
-constexpr size_t kLeastBytes = 1 << 16, kGrowth = 4;
+constexpr size_t kLeastBytesOfGpu = 1 << 16, kGrowthOfBytes = 4;
 /// Kernels between two marks, so that a mark's own time does not count.
 constexpr int kInRow = 20;
 constexpr int kLaunchesOfGpu = 100, kIssues = 200;
@@ -104,7 +104,8 @@ static std::vector<RateOfSize> measureCurve(c10::Device device,
                                             const Work &before, double gap,
                                             size_t mostBytes) {
   std::vector<RateOfSize> curve;
-  for (size_t bytes = kLeastBytes; bytes <= mostBytes; bytes *= kGrowth) {
+  for (size_t bytes = kLeastBytesOfGpu; bytes <= mostBytes;
+       bytes *= kGrowthOfBytes) {
     at::Tensor from = at::ones({int64_t(bytes / 2)},
                                at::TensorOptions(at::kByte).device(device)),
                to = at::empty_like(from);
@@ -131,7 +132,7 @@ OperatorRates measureOperators(c10::Device device, const DeviceTimer &time,
                           products.end());
   }
   rates.curve = measureCurve(device, time, before, rates.launchLatency,
-                             std::max(mostBytes, kLeastBytes));
+                             std::max(mostBytes, kLeastBytesOfGpu));
   return rates;
 }
 

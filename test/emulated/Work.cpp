@@ -6,6 +6,7 @@
 #include "fake/Machine.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
@@ -21,6 +22,10 @@ void enqueue(std::function<void()> work, double seconds) {
   fake::put(
       currentStream(),
       [work = std::move(work)] {
+        // Any thread may run it. oneDNN takes the number of threads of this
+        // one,
+        // and with it the order of sums.
+        at::internal::lazy_init_num_threads();
         at::AutoDispatchBelowADInplaceOrView belowAutograd;
         at::NoGradGuard noGrad;
         try {

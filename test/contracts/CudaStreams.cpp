@@ -68,11 +68,20 @@ cudaError_t answered(Checker &rules, std::unique_lock<std::mutex> &lock,
   return result;
 }
 
-std::vector<Point> pointsOf(Checker &rules, Handle event) {
+/// Return the points that a query of the event or stream, or a wait for it,
+/// shows to be reached.
+std::vector<Point> pointsOf(Checker &rules, cudaEvent_t event) {
   rules.captures.requireEventNotCaptured(event);
   if (auto point = rules.work.pointOf(event))
     return {*point};
   return {};
+}
+
+std::vector<Point> pointsOf(Checker &rules, cudaStream_t stream) {
+  Handle on = handleOf(stream);
+  rules.captures.requireNotCaptured(on);
+  requireNoBlockingCapture(rules, stream);
+  return {rules.work.endOf(on)};
 }
 
 /// A mark is written into pinned memory when the stream reaches it.
@@ -139,20 +148,14 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   FCDP_CHECK_CALL(cudaStreamQuery);
-  Handle on = handleOf(stream);
-  rules.captures.requireNotCaptured(on);
-  requireNoBlockingCapture(rules, stream);
-  std::vector<Point> points = {rules.work.endOf(on)};
+  std::vector<Point> points = pointsOf(rules, stream);
   lock.unlock();
   return answered(rules, lock, points, real(stream));
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   FCDP_CHECK_CALL(cudaStreamSynchronize);
-  Handle on = handleOf(stream);
-  rules.captures.requireNotCaptured(on);
-  requireNoBlockingCapture(rules, stream);
-  std::vector<Point> points = {rules.work.endOf(on)};
+  std::vector<Point> points = pointsOf(rules, stream);
   lock.unlock();
   return answered(rules, lock, points, real(stream));
 }

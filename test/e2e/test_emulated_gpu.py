@@ -114,7 +114,7 @@ def test_auto_within_a_budget(workshop: Workshop, tmp_path: Path, config: Config
     assert_as_on_the_cpu(workshop, test_auto.within_a_budget(workshop, config, tmp_path), tmp_path, order)
 
 
-@pytest.mark.parametrize("config", [Config("hf_llama", micro_batches=2), Config("peft_lora", micro_batches=2), test_auto.CASES[3]])
+@pytest.mark.parametrize("config", [Config("hf_llama", micro_batches=2), Config("peft_lora", micro_batches=2), Config("normed"), test_auto.CASES[3]])
 def test_fused_norms(workshop: Workshop, tmp_path: Path, config: Config) -> None:
     """CUDA's operator for RMS norms adds the parts of a gradient in another order than the CPU's operators."""
     if config.strategy == "auto":

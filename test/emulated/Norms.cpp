@@ -74,8 +74,12 @@ std::tuple<Tensor, Tensor> rmsNorm(const Tensor &input, at::IntArrayRef shape,
   enqueue([input = DeviceView(input), weight = viewIfAny(weight),
            out = DeviceView(out), deviation = DeviceView(deviation),
            shape = shape.vec(), eps] {
+    // The CPU's operator takes an undefined weight for one that is there.
+    std::optional<Tensor> onHost;
+    if (weight)
+      onHost = weight->onHost();
     auto [result, inverse] =
-        at::_fused_rms_norm(input.onHost(), shape, hostIfAny(weight), eps);
+        at::_fused_rms_norm(input.onHost(), shape, onHost, eps);
     out.onHost().copy_(result);
     deviation.onHost().copy_(inverse);
   });

@@ -170,6 +170,18 @@ class MlpDropout(nn.Module):
         return F.mse_loss(self.layers(x), y)
 
 
+class Normed(nn.Module):
+    """An RMS norm without a weight, and one with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        bare, weighted = nn.RMSNorm(16, elementwise_affine=False), nn.RMSNorm(16)
+        self.layers = nn.Sequential(nn.Linear(8, 16), bare, nn.Tanh(), weighted, nn.Linear(16, 3))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.mse_loss(self.layers(x), y)
+
+
 class ConvNetBn(nn.Module):
     """Batch norm changes three buffers a step."""
 
@@ -300,6 +312,7 @@ MODELS = {
     "gpt_autocast": Entry(lambda: Autocast(gpt()), token_inputs),
     "tiny_params": Entry(TinyParams, vector_inputs),
     "mlp_dropout": Entry(MlpDropout, vector_inputs),
+    "normed": Entry(Normed, vector_inputs),
     "convnet_bn": Entry(ConvNetBn, image_inputs),
     "residual_bn": Entry(ResidualBn, image_inputs),
     "unused_param": Entry(UnusedParam, vector_inputs),

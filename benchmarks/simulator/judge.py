@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Iterable
 
-import memory
+import footprint
 from runs import Run, Source, predict
 from simulation import Goal, Part, Simulator
 
@@ -127,10 +127,10 @@ def compare(judgement: Judgement, source: str, run: Run, step: dict[str, Any]) -
         scenarios = [[seconds / step["seconds"] for seconds in pair] for pair in step.get("scenarios", {}).values()]
         judgement.results.append(Result(source, run.name, RATE, run.rate, rate, low, high, scenarios, run.unjudged, parts))
     if run.memory:
-        parts = memory.count(run, step)
+        parts = footprint.count(run, step)
         judgement.results.append(Result(source, run.name, MEMORY, run.memory, sum(parts.values()), parts=parts))
     if run.has_fit is not None:
-        parts = memory.divide(run, step)
+        parts = footprint.divide(run, step)
         capacity = float(run.cluster["device"]["memory"])
         judgement.verdicts.append(Verdict(source, run.name, run.has_fit, sum(parts.values()), capacity, parts["allocator"]))
 

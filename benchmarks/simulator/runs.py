@@ -37,7 +37,7 @@ class Run:
     memory: float | None = None
     """Bytes of a GPU at the peak."""
     counted: str = "reserved"
-    """What `memory` counts: a key of memory.COUNTS."""
+    """What `memory` counts: a key of footprint.COUNTS."""
     fits: bool | None = None
     """None if the source does not say it. A run with a rate has fit."""
     kept: float = 0

@@ -10,8 +10,8 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "simulator"))
 
+import footprint  # noqa: E402
 import judge  # noqa: E402
-import memory  # noqa: E402
 import runs  # noqa: E402
 import shapes  # noqa: E402
 from judge import MEMORY, RATE, Result  # noqa: E402
@@ -149,7 +149,7 @@ def test_runs_are_predicted_and_compared(tmp_path):
     rate, peak = found.results
     assert (rate.quantity, peak.quantity) == (RATE, MEMORY)
     assert rate.predicted == pytest.approx(2 * 64 / rate.parts["seconds"])
-    assert sum(peak.parts.values()) == pytest.approx(peak.predicted) and list(peak.parts) == ["planned", *memory.PARTS[1:4]]
+    assert sum(peak.parts.values()) == pytest.approx(peak.predicted) and list(peak.parts) == ["planned", *footprint.PARTS[1:4]]
     assert [(verdict.published, verdict.predicted) for verdict in found.verdicts] == [(True, True)]
     assert found.verdicts[0].needed > peak.predicted and found.verdicts[0].capacity == 84.9e9
     assert rate.scenarios and rate.get_range(0.11) == pytest.approx((rate.low, rate.high))  # Spread.h has 0.11
@@ -173,12 +173,12 @@ STEP = {"device_memory": {"bytes": 800, "reserved": {"context": 5, "communicator
     (make_run("graphs", counted="reserved"), 800 + 10),  # an engine that does not use PyTorch's allocator
 ])  # fmt: skip
 def test_memory_is_what_a_source_counts(run, bytes_counted):
-    assert sum(memory.count(run, STEP).values()) == pytest.approx(bytes_counted)
+    assert sum(footprint.count(run, STEP).values()) == pytest.approx(bytes_counted)
 
 
 def test_one_rank_has_no_communicators():
     step = {"device_memory": {"bytes": 800, "reserved": {"context": 5, "workspace": 10}}}
-    assert memory.divide(make_run(), step)["communicators"] == 0
+    assert footprint.divide(make_run(), step)["communicators"] == 0
 
 
 @pytest.mark.parametrize("run, fragments", [
@@ -190,7 +190,7 @@ def test_one_rank_has_no_communicators():
     (make_run("graphs"), False),
 ])  # fmt: skip
 def test_sharding_recomputation_and_adaptation_fragment_memory(run, fragments):
-    assert memory.fragments(run) == fragments
+    assert footprint.fragments(run) == fragments
 
 
 def verdict(published: bool, needed: float) -> judge.Verdict:

@@ -10,12 +10,15 @@ import torch
 from safetensors import safe_open
 
 
+States = dict[tuple[str, str], torch.Tensor]
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """`states` by (role, name); `own` by (role, name, number), for states that each rank or each node has of its own."""
 
     index: dict[str, Any]
-    states: dict[tuple[str, str], torch.Tensor]
+    states: States
     own: dict[tuple[str, str, int], torch.Tensor]
 
 

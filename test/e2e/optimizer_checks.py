@@ -1,16 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of all optimizers ask of a step: planned memory, and checkpoints that go on elsewhere."""
+"""What the tests of all optimizers ask of a step: equal bits, planned memory, skipped steps, and checkpoints that go on elsewhere."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
-from checkpoints import assert_equal_tensors, read_checkpoint
+from checkpoints import States, assert_equal_tensors, read_checkpoint
 from fcdp.checkpoint.cli import main
-from harness import Config, ToolError, Workshop, read_plan, run_command, tool
+from harness import Config, ToolError, Workshop, assert_bit_equal, parameters, read_log, read_plan, run_command, tool
 
 STEPS = 4
+each_strategy = pytest.mark.parametrize("strategy", ["zero1", "zero2", "zero3", "hpz", "hsdp", "mics", "ddp"])
+each_layout = pytest.mark.parametrize(
+    "other", [{"layout": "owned"}, {"layout": "ragged<8>"}, {"bucket_bytes": 1 << 16}, {"prefetch": 0}], ids=str
+)
+
+
+def assert_strategy_is_bit_equal(workshop: Workshop, config: Config, strategy: str) -> None:
+    accumulate = "sharded" if strategy in ("zero1", "mics") else ""
+    other = replace(config, strategy=strategy, accumulate=accumulate)
+    assert_bit_equal(workshop.run(config, STEPS), workshop.run(other, STEPS))
+
+
+def assert_layout_is_bit_equal(workshop: Workshop, config: Config, other: dict[str, object]) -> None:
+    """Parameters are compared by name, for layouts order them in other ways."""
+    expected, actual = (parameters(workshop.run(one, STEPS).parameters) for one in (config, replace(config, **other)))
+    assert expected.keys() == actual.keys()
+    for name, value in expected.items():
+        assert torch.equal(actual[name], value), name
+
+
+class WarmUp:
+    """Runs STEPS steps whose learning rate reaches its full height in the fourth."""
+
+    def __init__(self, workshop: Workshop, folder: Path):
+        self.workshop, self.log, self.weights = workshop, folder / "log.jsonl", folder / "weights.safetensors"
+
+    def run(self, config: Config) -> dict[str, torch.Tensor]:
+        """Returns the parameters at the end."""
+        given = self.workshop.model(config.model)
+        files = ("--schedule=constant,warmup=3", f"--json={self.log}", f"--params-out={self.weights}")
+        tool(*run_command(self.workshop.step(config), given.archive, given.inputs, STEPS, *files))
+        return parameters(self.weights)
+
+    def losses(self, rate: float) -> list[float]:
+        """Returns those of the last run, whose learning rates follow from `rate`, the full one."""
+        lines = read_log(self.log)
+        assert [line["learning_rate"] for line in lines] == [rate * min(1, step / 3) for step in range(STEPS)]
+        return [line["loss"] for line in lines]
+
+
+def skip_overflowing_steps(workshop: Workshop, optimizer: str, folder: Path) -> tuple[States, States]:
+    """Trains with a first loss scale that is too large. Returns the states after step 1, which is skipped, and at the end."""
+    config = Config("gpt_f16", 1, 2, "fcdp", 2, optimizer, master="f32", loss_scale=True)
+    model = workshop.model(config.model)
+    files = (f"--json={folder / 'log.jsonl'}", f"--save-dir={folder}", "--save-every=1", "--keep=99")
+    scale = "--loss-scale=init=16777216,growth=2,backoff=0.25,interval=100"
+    tool(*run_command(workshop.step(config), model.archive, model.inputs, 8, *files, scale))
+    skipped = [line["skipped_steps"] for line in read_log(folder / "log.jsonl")]
+    assert skipped[0] == 1 and skipped[-1] == skipped[-2]
+    first, last = (read_checkpoint(folder / f"step-{step:08}").states for step in (1, 8))
+    return first, last
 
 
 def assert_planned_memory(workshop: Workshop, config: Config) -> None:

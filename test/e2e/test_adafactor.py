@@ -16,10 +16,21 @@ from checkpoints import read_checkpoint
 from closed_forms import traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
 from fcdp.checkpoint.cli import main
-from harness import Config, Workshop, assert_bit_equal, parameters, read_log, read_plan, relative_error
-from harness import run_command, tool
+from harness import Config, Workshop, parameters, read_plan, relative_error, run_command, tool
 from models import build
-from optimizer_checks import STEPS, assert_checkpoints_go_on, assert_converts, assert_planned_memory, assert_refuses
+from optimizer_checks import (
+    STEPS,
+    WarmUp,
+    assert_checkpoints_go_on,
+    assert_converts,
+    assert_layout_is_bit_equal,
+    assert_planned_memory,
+    assert_refuses,
+    assert_strategy_is_bit_equal,
+    each_layout,
+    each_strategy,
+    skip_overflowing_steps,
+)
 from test_loop import train
 
 OPTIMIZER = "adafactor,weight_decay=0.5"
@@ -114,38 +125,26 @@ def test_schedules_groups_and_clipping_are_those_of_pytorch(workshop: Workshop, 
         clip_norm=config.clip_norm,
         schedule=lambda optimizer: LambdaLR(optimizer, lambda step: min(1, step / 3)),
     )
-    log, weights = tmp_path / "log.jsonl", tmp_path / "weights.safetensors"
-    files = ("--schedule=constant,warmup=3", f"--json={log}", f"--params-out={weights}")
-    tool(*run_command(workshop.step(config), given.archive, given.inputs, STEPS, *files))
-    lines = read_log(log)
-    assert [line["learning_rate"] for line in lines] == [0.4 * min(1, step / 3) for step in range(STEPS)]
-    assert relative_error([line["loss"] for line in lines], losses) <= 1e-3
-    assert_close(parameters(weights), network, atol=2e-5)
+    warm_up = WarmUp(workshop, tmp_path)
+    values = warm_up.run(config)
+    assert relative_error(warm_up.losses(0.4), losses) <= 1e-3
+    assert_close(values, network, atol=2e-5)
     # The test can fail: each of these changes what is learned.
     for other in ({"groups": groups[1:]}, {"groups": groups[:1]}, {"clip_norm": None}):
-        tool(*run_command(workshop.step(replace(config, **other)), given.archive, given.inputs, STEPS, *files))
+        values = warm_up.run(replace(config, **other))
         with pytest.raises(AssertionError):
-            assert_close(parameters(weights), network, atol=2e-5)
+            assert_close(values, network, atol=2e-5)
 
 
 @pytest.mark.parametrize("config", [FULL, CONFIG], ids=["full", "plain"])
-@pytest.mark.parametrize("strategy", ["zero1", "zero2", "zero3", "hpz", "hsdp", "mics", "ddp"])
+@each_strategy
 def test_strategies_are_bit_equal(workshop: Workshop, config: Config, strategy: str) -> None:
-    accumulate = "sharded" if strategy in ("zero1", "mics") else ""
-    other = replace(config, strategy=strategy, accumulate=accumulate)
-    assert_bit_equal(workshop.run(config, STEPS), workshop.run(other, STEPS))
+    assert_strategy_is_bit_equal(workshop, config, strategy)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [{"layout": "owned"}, {"layout": "ragged<8>"}, {"bucket_bytes": 1 << 16}, {"prefetch": 0}],
-    ids=str,
-)
+@each_layout
 def test_layouts_are_bit_equal(workshop: Workshop, other: dict[str, object]) -> None:
-    expected, actual = (parameters(workshop.run(one, STEPS).parameters) for one in (CONFIG, replace(CONFIG, **other)))
-    assert expected.keys() == actual.keys()
-    for name, value in expected.items():
-        assert torch.equal(actual[name], value), name
+    assert_layout_is_bit_equal(workshop, CONFIG, other)
 
 
 def state_bytes(plan: dict[str, object], index: int, width: int) -> dict[str, int]:
@@ -220,14 +219,7 @@ def test_checkpoints_of_other_optimizers_are_refused(workshop: Workshop, tmp_pat
 
 def test_steps_that_overflow_are_skipped(workshop: Workshop, tmp_path: Path) -> None:
     """The first scale is too large; a step that is skipped does not count as one of the optimizer's."""
-    config = Config("gpt_f16", 1, 2, "fcdp", 2, OPTIMIZER, master="f32", loss_scale=True)
-    model = workshop.model(config.model)
-    files = (f"--json={tmp_path / 'log.jsonl'}", f"--save-dir={tmp_path}", "--save-every=1", "--keep=99")
-    scale = "--loss-scale=init=16777216,growth=2,backoff=0.25,interval=100"
-    tool(*run_command(workshop.step(config), model.archive, model.inputs, 8, *files, scale))
-    skipped = [line["skipped_steps"] for line in read_log(tmp_path / "log.jsonl")]
-    assert skipped[0] == 1 and skipped[-1] == skipped[-2]
-    first, last = (read_checkpoint(tmp_path / f"step-{step:08}").states for step in (1, 8))
+    first, last = skip_overflowing_steps(workshop, OPTIMIZER, tmp_path)
     moments = [(role, name) for role, name in first if role in (*FACTORS, "variance")]
     assert {role for role, _ in moments} == {*FACTORS, "variance"}
     for key in moments:

@@ -16,10 +16,19 @@ from closed_forms import state_bytes, traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
 from fcdp.checkpoint.cli import main
 from fcdp.optimizers import AdamW8bit, decode
-from harness import Config, Workshop, assert_bit_equal, parameters, read_log, read_plan, relative_error
-from harness import run_command, tool
+from harness import Config, Workshop, read_plan, relative_error, run_command, tool
 from models import build
-from optimizer_checks import STEPS, assert_checkpoints_go_on, assert_converts, assert_planned_memory
+from optimizer_checks import (
+    STEPS,
+    assert_checkpoints_go_on,
+    assert_converts,
+    assert_layout_is_bit_equal,
+    assert_planned_memory,
+    assert_strategy_is_bit_equal,
+    each_layout,
+    each_strategy,
+    skip_overflowing_steps,
+)
 from test_loop import train
 
 OPTIMIZER = "adamw8bit,lr=1e-3,eps=1e-3"
@@ -83,21 +92,14 @@ def test_it_is_nearly_adamw(workshop: Workshop) -> None:
 
 
 @pytest.mark.parametrize("config", [FULL, CONFIG], ids=["full", "plain"])
-@pytest.mark.parametrize("strategy", ["zero1", "zero2", "zero3", "hpz", "hsdp", "mics", "ddp"])
+@each_strategy
 def test_strategies_are_bit_equal(workshop: Workshop, config: Config, strategy: str) -> None:
-    accumulate = "sharded" if strategy in ("zero1", "mics") else ""
-    other = replace(config, strategy=strategy, accumulate=accumulate)
-    assert_bit_equal(workshop.run(config, STEPS), workshop.run(other, STEPS))
+    assert_strategy_is_bit_equal(workshop, config, strategy)
 
 
-@pytest.mark.parametrize(
-    "other", [{"layout": "owned"}, {"layout": "ragged<8>"}, {"bucket_bytes": 1 << 16}, {"prefetch": 0}], ids=str
-)
+@each_layout
 def test_layouts_are_bit_equal(workshop: Workshop, other: dict[str, object]) -> None:
-    expected, actual = (parameters(workshop.run(one, STEPS).parameters) for one in (CONFIG, replace(CONFIG, **other)))
-    assert expected.keys() == actual.keys()
-    for name, value in expected.items():
-        assert torch.equal(actual[name], value), name
+    assert_layout_is_bit_equal(workshop, CONFIG, other)
 
 
 def test_buckets_and_bytes(workshop: Workshop) -> None:
@@ -135,14 +137,7 @@ def test_checkpoints_go_on_elsewhere(
 
 
 def test_steps_that_overflow_are_skipped(workshop: Workshop, tmp_path: Path) -> None:
-    config = Config("gpt_f16", 1, 2, "fcdp", 2, OPTIMIZER, master="f32", loss_scale=True)
-    model = workshop.model(config.model)
-    files = (f"--json={tmp_path / 'log.jsonl'}", f"--save-dir={tmp_path}", "--save-every=1", "--keep=99")
-    scale = "--loss-scale=init=16777216,growth=2,backoff=0.25,interval=100"
-    tool(*run_command(workshop.step(config), model.archive, model.inputs, 8, *files, scale))
-    skipped = [line["skipped_steps"] for line in read_log(tmp_path / "log.jsonl")]
-    assert skipped[0] == 1 and skipped[-1] == skipped[-2]
-    first, last = (read_checkpoint(tmp_path / f"step-{step:08}").states for step in (1, 8))
+    first, last = skip_overflowing_steps(workshop, OPTIMIZER, tmp_path)
     coded = [name for role, name in first if role == "exp_avg_scale"]
     assert coded
     for name in coded:

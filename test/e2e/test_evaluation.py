@@ -15,7 +15,7 @@ import fcdp
 from closed_forms import TYPE_BYTES
 from evaluated import ROWS, evaluation_data, step_with_evaluation
 from harness import BIN, Config, ToolError, Workshop, compile_command, read_log, read_plan, run_command, tool
-from models import MODELS, build
+from models import build
 
 STEPS = 4
 

@@ -16,10 +16,17 @@ from closed_forms import traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
 from fcdp.checkpoint.cli import main
 from fcdp.optimizers import Lion
-from harness import LION, Config, Workshop, assert_bit_equal, parameters, read_plan, relative_error
-from harness import read_log, run_command, tool
+from harness import LION, Config, Workshop, assert_bit_equal, parameters, read_plan, relative_error, run_command, tool
 from models import build
-from optimizer_checks import STEPS, assert_checkpoints_go_on, assert_converts, assert_refuses
+from optimizer_checks import (
+    STEPS,
+    WarmUp,
+    assert_checkpoints_go_on,
+    assert_converts,
+    assert_refuses,
+    assert_strategy_is_bit_equal,
+    each_strategy,
+)
 
 RATE = 1e-3
 # Everything at once. Members of a bucket take turns in the groups.
@@ -102,27 +109,21 @@ def test_schedules_groups_and_clipping_are_those_of_the_reference(workshop: Work
         clip_norm=config.clip_norm,
         schedule=lambda optimizer: LambdaLR(optimizer, lambda step: min(1, step / 3)),
     )
-    log, weights = tmp_path / "log.jsonl", tmp_path / "weights.safetensors"
-    files = ("--schedule=constant,warmup=3", f"--json={log}", f"--params-out={weights}")
-    tool(*run_command(workshop.step(config), given.archive, given.inputs, STEPS, *files))
-    lines = read_log(log)
-    assert [line["learning_rate"] for line in lines] == [RATE * min(1, step / 3) for step in range(STEPS)]
-    assert relative_error([line["loss"] for line in lines], losses) <= LOSS_TOLERANCE[config.model]
-    assert_close_but_for_signs(parameters(weights), dict(network.named_parameters()))
+    warm_up = WarmUp(workshop, tmp_path)
+    values = warm_up.run(config)
+    assert relative_error(warm_up.losses(RATE), losses) <= LOSS_TOLERANCE[config.model]
+    assert_close_but_for_signs(values, dict(network.named_parameters()))
     # The test can fail: each of these changes what is learned.
     for other in ({"clip_norm": None}, {"groups": ()}):
-        plain = workshop.step(replace(config, **other))
-        tool(*run_command(plain, given.archive, given.inputs, STEPS, *files))
+        values = warm_up.run(replace(config, **other))
         with pytest.raises(AssertionError):
-            assert_close_but_for_signs(parameters(weights), dict(network.named_parameters()))
+            assert_close_but_for_signs(values, dict(network.named_parameters()))
 
 
 @pytest.mark.parametrize("config", [FULL, Config("mlp_dropout", optimizer=LION)], ids=["full", "plain"])
-@pytest.mark.parametrize("strategy", ["zero1", "zero2", "zero3", "hpz", "hsdp", "mics", "ddp"])
+@each_strategy
 def test_strategies_are_bit_equal(workshop: Workshop, config: Config, strategy: str) -> None:
-    accumulate = "sharded" if strategy in ("zero1", "mics") else ""
-    other = replace(config, strategy=strategy, accumulate=accumulate)
-    assert_bit_equal(workshop.run(config, STEPS), workshop.run(other, STEPS))
+    assert_strategy_is_bit_equal(workshop, config, strategy)
 
 
 @pytest.mark.parametrize("other", [{"layout": "owned"}, {"layout": "ragged<8>"}, {"bucket_bytes": 1 << 16}], ids=str)

@@ -13,7 +13,7 @@ from fcdp.checkpoint.cli import main
 from checkpoints import assert_equal_tensors, read_checkpoint
 from closed_forms import state_bytes, traffic
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
-from harness import ADAMW, LION, Config, ToolError, Workshop, assert_bit_equal, parameters, read_plan, relative_error
+from harness import ADAMW, LION, Config, Workshop, assert_bit_equal, parameters, read_plan, relative_error
 from harness import run_command, tool
 from models import build
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from safetensors.torch import save_file
 
 from checkpoints import read_checkpoint

@@ -19,7 +19,7 @@ from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 import fcdp
-from harness import BIN, ROOT, Config, ToolError, Workshop, read_plan, run_command, tool
+from harness import BIN, ROOT, ToolError, Workshop, read_plan, run_command, tool
 from models import MODELS, build
 from retargeted import Program
 

@@ -8,21 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "test" / "e2e"), str(ROOT / "examples" / "gpt")]
 
 import demo_others  # noqa: E402
-import fcdp  # noqa: E402
 from closed_forms import Traffic, buckets, traffic  # noqa: E402
-from harness import Config, Run, compile_command, read_plan, read_log, relative_error, run_command, tool  # noqa: E402
+from demo_example import LOCAL, NODES, Example  # noqa: E402
 from demo_print import Check, Progress, print_table  # noqa: E402
-from model import GPT, GPTConfig  # noqa: E402
-from text import read_text, write_tokens  # noqa: E402
+from harness import Run, compile_command, read_plan, read_log, relative_error, run_command, tool  # noqa: E402
 
-NODES, LOCAL = 2, 2
-OPTIMIZER = "adamw,lr=3e-4"
 STRATEGIES = ("zero3", "fcdp")
 LOSS_TOLERANCE = 1e-5
 COMPILE_SECONDS = 2.0
@@ -37,75 +31,46 @@ def main() -> int:
     args = parser.parse_args()
     folder = ROOT / "build" / "demo"
     folder.mkdir(parents=True, exist_ok=True)
-    demo = Demo(folder, args.steps, args.batch)
-    demo.export()
+    example = Example(folder, args.batch)
+    example.export()
+    demo = Demo(example, args.steps)
     for strategy in STRATEGIES:
         demo.compile(strategy)
         demo.run(strategy)
     demo.train_in_pytorch()
     demo.report()
-    demo.checks += demo_others.other_meshes(demo)
+    demo.checks += demo_others.other_meshes(example)
     demo.checks += demo_others.other_models(folder)
     return demo.conclude()
 
 
 class Demo:
-    def __init__(self, folder: Path, steps: int, batch: int):
-        self.folder, self.steps, self.batch = folder, steps, batch
-        self.archive = folder / "step.pt2"
-        tokens = folder / "tokens.u16"
-        self.inputs = {"ids": f"{tokens}:u16", "labels": f"{tokens}:u16+1"}
+    def __init__(self, example: Example, steps: int):
+        self.example, self.folder, self.steps = example, example.folder, steps
         self.compile_seconds: dict[str, float] = {}
         self.objects: dict[str, Path] = {}
         self.runs: dict[str, Run] = {}
         self.expected: list[float] = []
         self.checks: list[Check] = []
 
-    def config(self, strategy: str) -> Config:
-        return Config("gpt", NODES, LOCAL, strategy, optimizer=OPTIMIZER)
-
-    def model(self) -> GPT:
-        torch.manual_seed(0)
-        return GPT(GPTConfig(self.vocabulary))
-
-    def export(self) -> None:
-        with Progress("export the training step from PyTorch"):
-            self.vocabulary = write_tokens(read_text(), self.folder)
-            model = self.model()
-            ids, labels = (torch.randint(self.vocabulary, (self.batch, model.wpe.num_embeddings)) for _ in range(2))
-            fcdp.export(model, (ids, labels), self.archive)
-            self.layers = len(model.blocks)
-
     def compile(self, strategy: str) -> None:
         step = self.folder / f"{strategy}.so"
         before = processor_seconds()
         with Progress(f"compile for {NODES} nodes x {LOCAL} ranks, strategy {strategy}"):
-            tool(*compile_command(self.config(strategy), self.archive, step))
+            tool(*compile_command(self.example.config(strategy), self.example.archive, step))
         self.compile_seconds[strategy] = processor_seconds() - before
         self.objects[strategy] = step
 
     def run(self, strategy: str) -> None:
         log, parameters = self.folder / f"{strategy}.jsonl", self.folder / f"{strategy}.safetensors"
-        command = run_command(self.objects[strategy], self.archive, self.inputs, self.steps)
+        command = run_command(self.objects[strategy], self.example.archive, self.example.inputs, self.steps)
         with Progress(f"train {self.steps} steps on {NODES * LOCAL} local ranks, strategy {strategy}"):
             tool(*command, f"--json={log}", f"--params-out={parameters}", timeout=1200)
         self.runs[strategy] = Run(read_log(log), parameters)
 
     def train_in_pytorch(self) -> None:
         with Progress(f"train {self.steps} steps in plain PyTorch, each rank's batch in turn"):
-            self.expected = self.reference(NODES * LOCAL, self.steps)
-
-    def reference(self, world: int, steps: int) -> list[float]:
-        """Losses of plain PyTorch on the batches that `world` ranks read."""
-        model = self.model()
-        shape = (self.batch, model.wpe.num_embeddings)
-        sources = {name: fcdp.open_input(source, shape) for name, source in self.inputs.items()}
-        return fcdp.reference(model, fcdp.batches(sources, world), OPTIMIZER, steps)
-
-    def live_ranges(self) -> dict[str, int]:
-        """How often a micro-batch needs each unit's parameters: blocks and the last norm twice, the ends once."""
-        blocks = {f"blocks.{i}": 2 for i in range(self.layers)}
-        return {"wte": 1, "wpe": 1, **blocks, "ln_f": 2, "lm_head": 1}
+            self.expected = self.example.reference(NODES * LOCAL, self.steps)
 
     # --- what is printed ---
 
@@ -161,7 +126,7 @@ class Demo:
         rows: list[tuple[Any, ...]] = []
         checks = []
         for strategy in STRATEGIES:
-            once, each = traffic(plans[strategy], strategy, self.live_ranges())
+            once, each = traffic(plans[strategy], strategy, self.example.live_ranges())
             predicted = [once + each] + [each] * (self.steps - 1)
             counted = self.runs[strategy].traffic
             rows += traffic_rows(strategy, counted[-1], each, whole)

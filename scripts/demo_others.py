@@ -5,15 +5,12 @@ import os
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from closed_forms import buckets, traffic
+from demo_example import Example
 from demo_print import Check, Progress, print_table
 from expectations import LIVE_RANGES, LOSS_TOLERANCE
 from harness import Config, Run, Workshop, compile_command, read_plan, read_log, relative_error, run_command, tool
-
-if TYPE_CHECKING:
-    from demo import Demo
 
 MESHES = [(1, 1), (1, 2), (2, 1), (3, 1), (1, 3), (3, 2)]
 MESH_STEPS = 2
@@ -26,16 +23,16 @@ MODELS = {
 MODEL_STEPS = 3
 
 
-def other_meshes(demo: "Demo") -> list[Check]:
+def other_meshes(example: Example) -> list[Check]:
     """The example on other numbers of nodes and ranks."""
     rows, errors = [], []
     with Progress(f"train {MESH_STEPS} steps on {len(MESHES)} other meshes"):
         for nodes, local in MESHES:
-            config = replace(demo.config("fcdp"), nodes=nodes, local=local)
-            step, log = demo.folder / "mesh.so", demo.folder / "mesh.jsonl"
-            tool(*compile_command(config, demo.archive, step))
-            tool(*run_command(step, demo.archive, demo.inputs, MESH_STEPS, f"--json={log}"), timeout=1200)
-            expected = demo.reference(config.world, MESH_STEPS)
+            config = replace(example.config("fcdp"), nodes=nodes, local=local)
+            step, log = example.folder / "mesh.so", example.folder / "mesh.jsonl"
+            tool(*compile_command(config, example.archive, step))
+            tool(*run_command(step, example.archive, example.inputs, MESH_STEPS, f"--json={log}"), timeout=1200)
+            expected = example.reference(config.world, MESH_STEPS)
             losses = [entry["loss"] for entry in read_log(log)]
             errors.append(relative_error(losses, expected))
             rows.append((f"{nodes} x {local}", f"{expected[-1]:.8f}", f"{losses[-1]:.8f}", f"{errors[-1]:.1e}"))

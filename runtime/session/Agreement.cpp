@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Agreement.h"
 
+#include "checkpoint/FileDigest.h"
+#include "core/Checksum.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -51,6 +54,12 @@ std::vector<Holders> valuesOf(const Fact &asked,
 }
 
 } // namespace
+
+std::string digestOf(std::span<const std::byte> value) {
+  Checksum checksum;
+  checksum.add(value);
+  return "digest " + toDigits(checksum.value());
+}
 
 const Fact *findFact(const std::vector<Fact> &facts, const std::string &name) {
   auto found = std::find_if(facts.begin(), facts.end(), [&](const Fact &fact) {

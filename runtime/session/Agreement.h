@@ -5,6 +5,8 @@
 
 #include "core/Mesh.h"
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,9 @@ struct Fact {
   /// it differs.
   bool isOfSome = false;
 };
+
+/// Returns "digest " and the checksum of a value that is too large to show.
+std::string digestOf(std::span<const std::byte> value);
 
 /// Returns null if there is no fact of this name.
 const Fact *findFact(const std::vector<Fact> &facts, const std::string &name);

@@ -5,7 +5,6 @@
 #include "checkpoint/MatchedWeights.h"
 #include "checkpoint/Shards.h"
 #include "collectives/Transport.h"
-#include "core/Checksum.h"
 #include "core/Failure.h"
 #include "session/ChooseDevice.h"
 #include "session/Determinism.h"
@@ -52,22 +51,13 @@ void ignoreBrokenPipes() {
   }
 }
 
-std::string checksumOf(std::span<const std::byte> bytes) {
-  Checksum checksum;
-  checksum.add(bytes);
-  return "digest " + toDigits(checksum.value());
-}
-std::string checksumOf(const std::string &text) {
-  return checksumOf(std::as_bytes(std::span(text)));
-}
-
 /// The values that several ranks have read: of buffers, and of the parts of
 /// buckets that have several owners. Every other parameter has one owner.
 std::vector<Fact> sharedValues(const StepPlan &plan, Place place, Step &step) {
   std::vector<Fact> facts;
   for (size_t b = 0; b < plan.buffers.size(); ++b)
     facts.push_back({"the buffer '" + plan.buffers[b]->name + "'",
-                     checksumOf(step.buffer(b))});
+                     digestOf(step.buffer(b))});
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     const plan::BucketT &bucket = *plan.buckets[b];
     if (countParts(bucket.sharding, plan.mesh) == plan.mesh.size())
@@ -75,7 +65,7 @@ std::vector<Fact> sharedValues(const StepPlan &plan, Place place, Step &step) {
     facts.push_back(
         {"the parameters of bucket '" + bucket.name + "', part " +
              std::to_string(partOf(bucket.sharding, plan.mesh, place)),
-         checksumOf(step.shard(b)), "",
+         digestOf(step.shard(b)), "",
          /*isOfSome=*/true});
   }
   return facts;
@@ -166,104 +156,6 @@ SessionError Session::Impl::conclude(const std::exception &error,
   return {code, message};
 }
 
-std::vector<std::string>
-Session::Impl::exchangeTexts(const std::optional<SessionError> &problem,
-                             const char *what, const std::string &text) {
-  constexpr char isProblem = '!', isText = '=';
-  std::vector<std::string> all = job->exchange(
-      problem ? isProblem + std::string(problem->what()) : isText + text, what);
-  auto found = std::find_if(all.begin(), all.end(), [&](const auto &one) {
-    return one.starts_with(isProblem);
-  });
-  if (found == all.end()) {
-    for (std::string &one : all)
-      one.erase(0, 1);
-    return all;
-  }
-  // All ranks have issued the same operations, so none waits for another.
-  job->finish();
-  phase = Phase::Failed;
-  const uint32_t first = found - all.begin();
-  if (first == job->rank())
-    throw *problem;
-  throw SessionError(SessionErrorCode::PeerFailed,
-                     describeRank(plan.mesh, first) +
-                         " failed: " + found->substr(1));
-}
-
-void Session::Impl::agree(const std::optional<SessionError> &problem,
-                          const char *what, const std::vector<Fact> &facts,
-                          SessionErrorCode code) {
-  // Of what all ranks have, a checksum says whether it is the same.
-  std::vector<Fact> common, ofSome;
-  for (const Fact &fact : facts)
-    (fact.isOfSome ? ofSome : common).push_back(fact);
-  const std::string encoded = encode(common);
-  std::vector<std::vector<Fact>> ofRanks;
-  bool isSame = true;
-  for (const std::string &text :
-       exchangeTexts(problem, what,
-                     encode({{"", checksumOf(encoded)}}) + encode(ofSome))) {
-    ofRanks.push_back(decodeFacts(text));
-    isSame &= ofRanks.back().at(0).value == ofRanks.front().at(0).value;
-  }
-  if (!isSame) {
-    ofRanks.clear();
-    for (const std::string &text : job->exchange(encoded, what))
-      ofRanks.push_back(decodeFacts(text));
-  }
-  const std::string difference = describeDifference(plan.mesh, ofRanks);
-  if (difference.empty())
-    return;
-  job->finish();
-  phase = Phase::Failed;
-  throw SessionError(code, difference);
-}
-
-void Session::Impl::agreeOnFiles(
-    std::optional<SessionError> problem, const char *what,
-    const std::function<std::vector<FileFact>()> &makeFiles,
-    SessionErrorCode code) {
-  std::vector<FileFact> files;
-  if (!problem)
-    problem = problemOf(code, [&] { files = makeFiles(); });
-  FileAgreement agreement(plan.mesh, std::move(files));
-  const auto names = exchangeTexts(problem, what, agreement.names());
-  std::string sums;
-  problem = problemOf(code, [&] { sums = agreement.sums(job->rank(), names); });
-  const auto allSums = exchangeTexts(problem, what, sums);
-  agree(std::nullopt, what, agreement.facts(allSums), code);
-}
-
-std::vector<Fact> Session::Impl::openingFacts() const {
-  std::vector<Fact> facts;
-  if (options.facts)
-    facts = options.facts();
-  facts.push_back({"what happens to losses that are not finite",
-                   std::to_string(int(options.onNonfinite))});
-  facts.push_back({"the loss scale",
-                   options.lossScaling ? options.lossScaling->text() : ""});
-  facts.push_back(
-      {"the recording of operations", options.record ? "on" : "off"});
-  facts.push_back(
-      {"deterministic operators", options.deterministic ? "yes" : "no"});
-  facts.push_back(
-      {"what sums gradients", options.reducesByNccl ? "nccl" : "fcdp"});
-  for (const auto &[input, value] : options.padding)
-    facts.push_back(
-        {"the padding of input '" + input + "'", std::to_string(value)});
-  return facts;
-}
-
-void Session::Impl::noteValue(const std::string &name, const std::string &role,
-                              std::span<const std::byte> value) {
-  const std::string key = name + " " + role;
-  Checksum checksum;
-  checksum.add(std::as_bytes(std::span(key)));
-  checksum.add(value);
-  valuesSet += checksum.value();
-}
-
 void Session::Impl::join() {
   const Launch &launch = options.launch;
   std::string mismatch = meshMismatch(plan.mesh, launch.mesh, launch.launcher);
@@ -323,12 +215,6 @@ void Session::Impl::makeStep() {
                 device.graphs.get(), options.onNonfinite, [this](bool own) {
                   return isAnywhere(own, "agreement to skip a step");
                 }});
-}
-
-bool Session::Impl::isAnywhere(bool own, const char *what) {
-  double flag = own;
-  std::vector<double> flags = job->gather({&flag, 1}, what);
-  return std::find(flags.begin(), flags.end(), 1.0) != flags.end();
 }
 
 void Session::Impl::begin() {

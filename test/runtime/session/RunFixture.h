@@ -118,6 +118,8 @@ protected:
         more + " > " + folder.file("output") + " 2>&1";
     launcher = fork();
     if (launcher == 0) {
+      // A shell ignores it for what it starts in the background.
+      signal(SIGINT, SIG_DFL);
       execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
       _exit(127);
     }

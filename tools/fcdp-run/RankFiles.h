@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The files of a rank, opened before it meets the others.
+#pragma once
+
+#include "Options.h"
+#include "inputs/EvaluationInputs.h"
+#include "inputs/Inputs.h"
+#include "inputs/ReadAhead.h"
+#include "inputs/Shapes.h"
+#include "output/EventFile.h"
+#include "output/JsonLog.h"
+#include "output/OutputFiles.h"
+#include "plan/StepPlan.h"
+#include "session/Launch.h"
+
+#include <memory>
+
+namespace fcdp::run {
+
+struct RankFiles {
+  std::unique_ptr<Shapes> shapes;
+  /// Null if nothing is trained.
+  std::unique_ptr<Inputs> inputs;
+  /// Null if nothing is evaluated.
+  std::unique_ptr<EvaluationInputs> evaluation;
+  /// Null without inputs, and before training.
+  std::unique_ptr<ReadAhead> ahead;
+  /// Null on ranks but the first.
+  std::unique_ptr<OutputFiles> outputs;
+  std::unique_ptr<JsonLog> log;
+  std::unique_ptr<EventFile> events;
+};
+
+/// Opens what the command line names. Throws std::runtime_error.
+void openFiles(const Options &options, const StepPlan &plan,
+               const Launch &launch, RankFiles &files);
+/// Looks at all values of the inputs, which may take minutes.
+void scanFiles(const Launch &launch, const RankFiles &files);
+
+} // namespace fcdp::run

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "output/StateChangeText.h"
+
+namespace fcdp::run {
+
+std::vector<std::string> describeChanges(const StateChanges &changes,
+                                         bool hasOuterSteps) {
+  std::vector<std::string> lines;
+  if (size_t started = changes.masters.started)
+    lines.push_back("the checkpoint has no masters of " +
+                    std::to_string(started) +
+                    " parameters: they start from the parameters' values");
+  if (size_t dropped = changes.masters.dropped)
+    lines.push_back("the step has no masters of " + std::to_string(dropped) +
+                    " parameters: it goes on from their rounding");
+  if (size_t started = changes.residuals.started)
+    lines.push_back(
+        "the checkpoint does not have what reductions in 8 or 4 bits have "
+        "left out of " +
+        std::to_string(started) + " parameters: it starts as zeros");
+  if (size_t dropped = changes.residuals.dropped)
+    lines.push_back(
+        "the step has no reductions in 8 or 4 bits of " +
+        std::to_string(dropped) +
+        " parameters: what they have left out in the checkpoint is lost");
+  if (changes.outer.started)
+    lines.push_back(
+        "the checkpoint has no states of outer steps: all nodes start from its "
+        "parameters, and momentum as zeros");
+  if (changes.outer.dropped)
+    lines.push_back(
+        "the step has no outer steps, or none with momentum: their states in "
+        "the checkpoint are lost");
+  if (changes.outer.areJoined)
+    lines.push_back(
+        "the checkpoint is of other nodes, which trained by themselves: the "
+        "job "
+        "goes on from the outer parameters, which these had in common, and "
+        "with "
+        "the optimizer's states of " +
+        std::string(hasOuterSteps ? "one of them for each node" : "the first"));
+  if (changes.residuals.areMoved)
+    lines.push_back(
+        "the checkpoint is of other nodes or another layout: what reductions "
+        "in 8 or 4 bits have left out goes on, in sum, on the nodes that "
+        "there are now");
+  return lines;
+}
+
+} // namespace fcdp::run

@@ -3,8 +3,6 @@
 order in which streams work, and a missing wait shows."""
 
 import json
-import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,45 +11,24 @@ from typing import Any
 import pytest
 
 import test_auto
-from harness import (
-    ADAMW,
-    BIN,
-    LION,
-    Config,
-    Run,
-    ToolError,
-    Workshop,
-    assert_bit_equal,
-    compile_command,
-    environment,
-    read_log,
-    run_command,
-    tool,
+from harness import ADAMW, BIN, LION, Config, Run, Workshop, assert_bit_equal, environment, read_log, run_command, tool
+from missing_waits import (
+    AHEAD,
+    FEW_ORDERS,
+    LATE,
+    MUTATED,
+    PROGRAM,
+    SCRATCH,
+    SHUFFLED,
+    STEPS,
+    Waits,
+    compile_for_gpus,
+    run_on,
 )
 
-PROGRAM = BIN / "fcdp-run-emulated"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="fcdp is built without the CUDA backend, or with a libtorch for CUDA")
 
-STEPS = 4
 MUON = f"muon,lr=1e-2,weight_decay=0.5+{ADAMW}"
-# As late as waits allow; in random order; or one stream as early as waits allow.
-LATE, SHUFFLED, AHEAD = "late", "shuffled:3", "ahead:5"
-
-
-def run_on(step: Path, workshop: Workshop, config: Config, folder: Path, order: str, *options: str, **variables: str) -> Run:
-    model, files = workshop.model(config.model), (folder / "log.jsonl", folder / "out.safetensors")
-    mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
-    command = run_command(
-        step, model.archive, model.inputs, STEPS, *mesh, f"--json={files[0]}", f"--params-out={files[1]}", *options
-    )
-    tool(PROGRAM, *command[1:], env=environment({"FCDP_FAKE_ORDER": order, **variables}), timeout=100)
-    return Run(read_log(files[0]), files[1])
-
-
-def compile_for_gpus(workshop: Workshop, config: Config, folder: Path, source: Path | None = None) -> Path:
-    step = folder / "cuda.so"
-    tool(*compile_command(config, source or workshop.model(config.model).archive, step), "--target=cuda")
-    return step
 
 
 def assert_as_on_the_cpu(workshop: Workshop, config: Config, folder: Path, order: str, *options: str, **variables: str) -> Run:
@@ -202,64 +179,15 @@ def test_checkpoints(workshop: Workshop, tmp_path: Path) -> None:
 
 # --- missing waits ---
 
-MUTATED = Config("gpt", micro_batches=4)
-
-
-def planned_text(workshop: Workshop, folder: Path) -> str:
-    imported, planned = folder / "step.mlir", folder / "planned.mlir"
-    tool(BIN / "fcdp-translate", "--import-pt2", workshop.model(MUTATED.model).archive, "-o", imported)
-    options = (
-        f"target=cuda strategy={MUTATED.strategy} nodes=2 ranks-per-node=2 micro-batches={MUTATED.micro_batches} "
-        f"optimizer={MUTATED.optimizer}"
-    )
-    tool(BIN / "fcdp-opt", imported, f"--fcdp-pipeline={options}", "-o", planned)
-    return planned.read_text()
-
-
-def is_refused(text: str, folder: Path) -> bool:
-    file = folder / "mutant.mlir"
-    file.write_text(text)
-    try:
-        tool(BIN / "fcdp-opt", file, "--fcdp-verify-plan", "-o", os.devnull)
-    except ToolError:
-        return True
-    return False
-
-
-# Operators overwrite as much temporary memory as the plan leaves them, as the prover assumes.
-SCRATCH = {"FCDP_FAKE_SCRATCH": str(2 << 20)}
-
 
 def test_temporary_memory_overwrites_nothing_in_use(workshop: Workshop, tmp_path: Path) -> None:
     assert_as_on_the_cpu(workshop, MUTATED, tmp_path, SHUFFLED, **SCRATCH)
 
 
-# Some of the waits of the plan, by their place among all.
+# Some of the waits of the plan. missing_waits.py, as a program, runs all.
 @pytest.mark.parametrize("number", [8, 14, 40, 47, 67, 80, 104, 146])
 def test_a_missing_wait_gives_other_numbers(workshop: Workshop, tmp_path: Path, number: int) -> None:
     """The prover refuses the plan without the wait, and a run of it has other losses or parameters in some order."""
-    text = planned_text(workshop, tmp_path)
-    wait = list(re.finditer(r"^ *fcdp\.wait .*\n", text, re.M))[number]
-    assert is_refused(text[: wait.start()] + text[wait.end() :], tmp_path)
-    step = compile_for_gpus(workshop, MUTATED, tmp_path)
-    plan = json.loads(tool(BIN / "fcdp-compile", step, "--emit=plan-json"))
-    operations = [(op["body_type"], op["body"]) for op in plan["ops"]]
-    recorded = {body["event"]: body["stream"] for kind, body in operations if kind == "record"}
-    left_out = [body for kind, body in operations if kind == "wait"][number]
-    # A stream that waits for itself waits for nothing.
-    left_out["stream"] = recorded[left_out["event"]]
-    (tmp_path / "plan.json").write_text(json.dumps(plan))
-    mutant = tmp_path / "mutant.so"
-    tool(BIN / "fcdp-compile", tmp_path / "plan.json", f"--archive={workshop.model(MUTATED.model).archive}", "-o", mutant)
-    assert any(differs(workshop, mutant, tmp_path, order) for order in (LATE, SHUFFLED, AHEAD, "ahead:2", "shuffled:1", "ahead:1"))
-
-
-def differs(workshop: Workshop, mutant: Path, folder: Path, order: str) -> bool:
-    whole = workshop.run(MUTATED, STEPS)
-    try:
-        run = run_on(mutant, workshop, MUTATED, folder, order, **SCRATCH)
-    except ToolError as error:
-        # Temporary memory is filled with NaN, which ends the job where it reaches a loss or a gradient.
-        assert "NaN" in str(error)
-        return True
-    return run.losses != whole.losses or run.parameters.read_bytes() != whole.parameters.read_bytes()
+    waits = Waits(workshop, tmp_path)
+    assert waits.is_refused(number, tmp_path)
+    assert waits.find_order(waits.without(number, tmp_path), tmp_path, FEW_ORDERS)

@@ -163,18 +163,21 @@ def test_traces_and_profiles(workshop: Workshop, tmp_path: Path, order: str) -> 
 
 
 def test_checkpoints(workshop: Workshop, tmp_path: Path) -> None:
+    """A job that goes on from a checkpoint has the numbers of one that was not interrupted, with the device's random state."""
     config = Config("hf_gpt2_dropout")
     step = compile_for_gpus(workshop, config, tmp_path)
+    random = {"FCDP_FAKE_RANDOM": "generator"}
+    whole = run_on(step, workshop, config, tmp_path, SHUFFLED, **random)
+    parameters = whole.parameters.read_bytes()
     model, log, out = workshop.model(config.model), tmp_path / "log.jsonl", tmp_path / "out.safetensors"
     mesh = ("--nodes=2", "--ranks-per-node=2", f"--json={log}", f"--params-out={out}")
     folder = f"--save-dir={tmp_path / 'checkpoints'}"
-    env = environment({"FCDP_FAKE_ORDER": SHUFFLED})
+    env = environment({"FCDP_FAKE_ORDER": SHUFFLED, **random})
     for steps, options in ((2, ["--save-every=2"]), (STEPS, ["--resume"])):
         command = run_command(step, model.archive, model.inputs, steps, *mesh, folder, *options)
         tool(PROGRAM, *command[1:], env=env)
-    whole = workshop.run(config, STEPS)
     assert read_log(log)[-1]["loss"] == whole.losses[-1]
-    assert out.read_bytes() == whole.parameters.read_bytes()
+    assert out.read_bytes() == parameters
 
 
 # --- missing waits ---

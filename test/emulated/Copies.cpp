@@ -17,7 +17,7 @@ at::Tensor makeEmpty(at::IntArrayRef size, std::optional<at::ScalarType> type,
                      std::optional<bool> pinned,
                      std::optional<at::MemoryFormat> format) {
   TORCH_CHECK(!pinned.value_or(false), "memory of a device is not pinned");
-  return at::detail::empty_generic(size, c10::GetAllocator(c10::kCUDA),
+  return at::detail::empty_generic(size, currentAllocator(),
                                    c10::DispatchKeySet(c10::DispatchKey::CUDA),
                                    type.value_or(at::kFloat), format);
 }
@@ -28,7 +28,7 @@ at::Tensor makeStrided(at::IntArrayRef size, at::IntArrayRef stride,
                        std::optional<bool> pinned) {
   TORCH_CHECK(!pinned.value_or(false), "memory of a device is not pinned");
   return at::detail::empty_strided_generic(
-      size, stride, c10::GetAllocator(c10::kCUDA),
+      size, stride, currentAllocator(),
       c10::DispatchKeySet(c10::DispatchKey::CUDA), type.value_or(at::kFloat));
 }
 

@@ -9,7 +9,9 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace c10 {
 class OperatorHandle;
@@ -23,6 +25,12 @@ cudaStream_t currentStream();
 /// Returns the allocator that libtorch has unless another one is set: it keeps
 /// freed memory for the next allocation of that size on the same stream.
 c10::cuda::CUDACachingAllocator::CUDAAllocator &cachingAllocator();
+
+/// Returns the allocator that is set. c10::GetAllocator still returns the one
+/// before, because libtorch's function that sets one does not tell c10.
+inline c10::Allocator *currentAllocator() {
+  return c10::cuda::CUDACachingAllocator::get();
+}
 
 /// Puts work on the current stream. It runs without autograd and must not refer
 /// to tensors of the host. An exception ends the process with its message. The
@@ -57,8 +65,12 @@ private:
 /// already.
 bool keepsKernel(const c10::OperatorHandle &op);
 /// Does on the host what libtorch does before it launches an operator's
-/// kernels: products take workspaces, and random numbers are reserved.
+/// kernels: products take workspaces.
 void beforeLaunch(const c10::OperatorHandle &op);
+/// Reserves the random numbers of an operator in the device's generator.
+/// Returns the seed of the CPU's kernel for them, or nothing if it draws the
+/// next numbers of the CPU's generator.
+std::optional<uint64_t> reserveRandomNumbers(const c10::OperatorHandle &op);
 
 /// Returns a new CUDA tensor with the sizes, strides and type of `like`.
 at::Tensor makeLike(const at::Tensor &like);

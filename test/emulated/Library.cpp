@@ -28,7 +28,12 @@ void beforeLaunch(const c10::OperatorHandle &op) {
   c10::DataPtr &workspace =
       taken[{fake::deviceOfThread(), currentStream(), hasBias}];
   if (!workspace)
-    workspace = c10::GetAllocator(c10::kCUDA)->allocate(bytes);
+    workspace = currentAllocator()->allocate(bytes);
+}
+
+/// The device's generator is the CPU's.
+std::optional<uint64_t> reserveRandomNumbers(const c10::OperatorHandle &) {
+  return std::nullopt;
 }
 
 } // namespace fcdp::emulated

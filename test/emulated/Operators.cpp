@@ -240,7 +240,7 @@ void overwriteScratch() {
   constexpr size_t block = 16 << 10;
   std::vector<c10::DataPtr> taken;
   for (size_t have = 0; have < bytes; have += block) {
-    taken.push_back(c10::GetAllocator(c10::kCUDA)->allocate(block));
+    taken.push_back(currentAllocator()->allocate(block));
     enqueue([address = taken.back().get()] {
       std::byte *storage = Machine::instance().translate(address, block);
       TORCH_CHECK(storage, "temporary memory is not memory of the device");
@@ -337,7 +337,11 @@ void runOnStream(const c10::OperatorHandle &op, Stack *given) {
       inferred.empty() ? Stack()
                        : torch::jit::last(*given, returns.size()).vec());
   enqueue(
-      [op, arguments = Arguments(arguments), fresh = std::move(fresh)] {
+      [op, seed = reserveRandomNumbers(op), arguments = Arguments(arguments),
+       fresh = std::move(fresh)] {
+        if (seed)
+          at::Generator(at::detail::getDefaultCPUGenerator())
+              .set_current_seed(*seed);
         Stack stack = arguments.onHost();
         op.callBoxed(stack);
         for (const Fresh &one : fresh)

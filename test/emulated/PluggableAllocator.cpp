@@ -32,7 +32,6 @@ void changeCurrentAllocator(const std::shared_ptr<CUDAAllocator> &allocator) {
   TORCH_CHECK(!c10::cuda::CUDACachingAllocator::allocator.load()->initialized(),
               "Can't swap an already initialized allocator");
   c10::cuda::CUDACachingAllocator::allocator.store(allocator.get());
-  c10::SetAllocator(c10::kCUDA, allocator.get());
   current = allocator;
 }
 

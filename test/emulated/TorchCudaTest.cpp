@@ -10,11 +10,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <cstring>
 #include <cuda_runtime_api.h>
+#include <functional>
 #include <gtest/gtest.h>
 
 using namespace fcdp;
@@ -174,13 +176,17 @@ TEST_F(TorchCuda, PutsResultsIntoTheArenaAndRawMemoryElsewhere) {
         ResultPool::Scope scope(pool);
         at::Tensor result =
             at::empty({1000}, at::TensorOptions(kDevice).dtype(at::kFloat));
-        auto *place = static_cast<std::byte *>(result.mutable_data_ptr());
-        // The first step is recorded.
-        EXPECT_EQ(place >= base && place + 4000 <= base + arenaBytes,
-                  step == 1);
+        at::Tensor sum = at::add(result, 1);
+        for (at::Tensor &tensor : {std::ref(result), std::ref(sum)}) {
+          auto *place = static_cast<std::byte *>(tensor.mutable_data_ptr());
+          // The first step is recorded.
+          EXPECT_EQ(place >= base && place + 4000 <= base + arenaBytes,
+                    step == 1);
+        }
         auto *raw = static_cast<std::byte *>(current().raw_alloc(1000));
         EXPECT_FALSE(raw >= base && raw < base + arenaBytes);
         current().raw_delete(raw);
+        EXPECT_EQ(cudaStreamSynchronize(compute), cudaSuccess);
       }
       pool.endStep();
     }

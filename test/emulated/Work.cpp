@@ -78,7 +78,7 @@ at::Tensor DeviceView::onHost() const {
 
 at::Tensor makeLike(const at::Tensor &like) {
   return at::detail::empty_strided_generic(
-      like.sizes(), like.strides(), c10::GetAllocator(c10::kCUDA),
+      like.sizes(), like.strides(), currentAllocator(),
       c10::DispatchKeySet(c10::DispatchKey::CUDA), like.scalar_type());
 }
 

@@ -2,15 +2,21 @@
 //
 // The emulation where libtorch has its own part for CUDA. Streams, memory,
 // copies, views, workspaces and graphs are libtorch's; kernels are the CPU's.
+// They draw the CPU's random numbers, or with FCDP_FAKE_RANDOM=generator those
+// that the state of libtorch's generator for CUDA stands for.
 
 #include "emulated/EmulatedTorch.h"
 #include "fake/Machine.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/ops/copy_native.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cstdlib>
+#include <mutex>
 #include <set>
+#include <string>
 #include <torch/library.h>
 
 namespace fcdp::emulated {
@@ -51,6 +57,24 @@ void beforeLaunch(const c10::OperatorHandle &op) {
     (void)at::cuda::getCUDABlasLtWorkspace();
 }
 
+std::optional<uint64_t> reserveRandomNumbers(const c10::OperatorHandle &op) {
+  static const bool isByGenerator = [] {
+    const char *given = std::getenv("FCDP_FAKE_RANDOM");
+    TORCH_CHECK(!given || given == std::string("generator"),
+                "expected FCDP_FAKE_RANDOM to be generator, got ", given);
+    return given != nullptr;
+  }();
+  if (!isByGenerator || !op.hasTag(at::Tag::nondeterministic_seeded))
+    return std::nullopt;
+  at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  // As many numbers a thread as one call of Philox gives.
+  auto [seed, offset] =
+      generator.get<at::CUDAGeneratorImpl>()->philox_engine_inputs(4);
+  // The CPU's generator takes 32 bits.
+  return (seed << 20) + offset;
+}
+
 /// Copies of bytes are libtorch's own; a kernel of the device would change
 /// the order or the type of elements.
 static at::Tensor &copyInto(at::Tensor &to, const at::Tensor &given,
@@ -68,6 +92,10 @@ static at::Tensor &copyInto(at::Tensor &to, const at::Tensor &given,
   }
   return at::native::copy_(to, from, isNonBlocking);
 }
+
+/// libtorch's allocator gives back memory that queued operators use.
+[[maybe_unused]] static const bool freesWait =
+    fake::Machine::instance().freesWait = true;
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("copy_", TORCH_FN(copyInto));

@@ -513,6 +513,8 @@ cudaError_t cudaMalloc(void **address, size_t bytes) {
 
 cudaError_t cudaFree(void *address) {
   Lock lock = enter("cudaFree");
+  if (machine().freesWait)
+    waitUntil(lock, [] { return machine().isIdle(); });
   return result(machine().release(address) ? cudaSuccess
                                            : cudaErrorInvalidValue);
 }

@@ -130,6 +130,9 @@ public:
   std::optional<uint64_t> mostPinnedBytes;
   uint64_t pinnedBytes = 0, deviceBytes = 0;
   uint64_t freeDeviceBytes = uint64_t(1) << 32;
+  /// Whether cudaFree waits for all work of the device, as CUDA's does. Some
+  /// programs count on it; fcdp does not.
+  bool freesWait = false;
   int devices = 8;
   int runtimeVersion = 13000;
   /// Names of kernels that programs have for real devices, by the function with

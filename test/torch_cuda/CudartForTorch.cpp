@@ -6,9 +6,11 @@
 
 #include "fake/Machine.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <cuda_runtime_api.h>
+#include <limits>
 
 using namespace fcdp::fake;
 
@@ -47,9 +49,14 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
   properties->warpSize = 32;
   properties->multiProcessorCount = machine().multiprocessors;
   properties->maxThreadsPerBlock = 1024;
+  constexpr int threads[] = {1024, 1024, 64},
+                blocks[] = {std::numeric_limits<int>::max(), 65535, 65535};
+  std::ranges::copy(threads, properties->maxThreadsDim);
+  std::ranges::copy(blocks, properties->maxGridSize);
   properties->maxThreadsPerMultiProcessor = 2048;
   properties->regsPerBlock = properties->regsPerMultiprocessor = 65536;
   properties->sharedMemPerBlock = 48 << 10;
+  properties->sharedMemPerBlockOptin = 227 << 10;
   properties->sharedMemPerMultiprocessor = 228 << 10;
   properties->totalGlobalMem =
       machine().freeDeviceBytes + machine().deviceBytes;

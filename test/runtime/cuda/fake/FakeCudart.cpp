@@ -327,6 +327,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
   case cudaDevAttrMultiProcessorCount:
     *value = machine().multiprocessors;
     return result();
+  case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+    *value = 227 << 10;
+    return result();
   case cudaDevAttrComputeCapabilityMajor:
     *value = 9;
     return result();
@@ -431,7 +434,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (stream && stream->captured)
     return result(cudaErrorStreamCaptureUnsupported);
   if (event->isTimed) {
-    event->reached = std::make_shared<double>();
+    event->reached = std::make_shared<double>(readSteadyClock());
     machine().enqueue(at(stream), [reached = event->reached, on = at(stream)] {
       *reached = machine().speed ? on->time : readSteadyClock();
       return true;
@@ -618,6 +621,8 @@ cudaError_t cudaLaunchKernel(const void *function, dim3, dim3, void **arguments,
   // As in CUDA, a kernel runs only in a stream of the current device.
   if (at(stream)->device != currentDevice)
     return result(cudaErrorInvalidResourceHandle);
+  if (machine().doesNothing)
+    return result();
   if (loadedKernels[currentDevice].insert(function).second)
     machine().count("loads of kernels");
   auto hostKernel = machine().hostKernels.find(function);

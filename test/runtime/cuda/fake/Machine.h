@@ -114,7 +114,8 @@ public:
   /// Locked. Sets the policy, and counts a call.
   void setPolicy(Policy policy, uint32_t seed);
   void count(const char *entryPoint) {
-    ++calls[entryPoint];
+    if (!doesNothing)
+      ++calls[entryPoint];
     if (onCall)
       onCall(entryPoint);
   }
@@ -133,6 +134,9 @@ public:
   /// Whether cudaFree waits for all work of the device, as CUDA's does. Some
   /// programs count on it; fcdp does not.
   bool freesWait = false;
+  /// Work is done as soon as it is enqueued, and has no effect. So a program
+  /// takes the time of its host alone.
+  bool doesNothing = false;
   int devices = 8;
   int runtimeVersion = 13000;
   /// Names of kernels that programs have for real devices, by the function with

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operators/WarmUp.h"
+#include "probe/ProbeIssue.h"
+#include "probe/ProbeOperators.h"
+#include "probe/Prober.h"
+#include "profile/OverRanks.h"
+#include "session/Gpu.h"
+
+#include <algorithm>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/StreamGuard.h>
+#include <ctime>
+#include <stdexcept>
+#include <torch/headeronly/version.h>
+
+namespace fcdp::run {
+
+namespace {
+
+constexpr int kRepetitionsOfGpu = 5;
+/// The largest gather, and the share of a GPU's memory that it may be.
+constexpr uint64_t kMostGathered = 256 << 20, kGatheredShare = 16;
+/// Calls whose issue is timed.
+constexpr int kIssuedTransfers = 50;
+/// A clock's tick, where something took less.
+constexpr double kTickOfGpu = 1e-9;
+
+class GpuProber : public Prober {
+public:
+  GpuProber(const ProbeOptions &options, Job &job, ProbedCluster &found);
+
+  // A GPU's link is faster than a host's memory, and up to ten transfers are
+  // behind one another, as nccl-tests has them.
+  TransferLimits limits() const override { return {kProbeWindow, 0.1, 10}; }
+  size_t mostPart(uint32_t ranks) const override;
+  double time(StreamId stream, const Work &work) override {
+    return timeBehind(stream, [] {}, work);
+  }
+  void divideMemory(double available, ProbedCluster &found) override;
+  void measureComputing(ProbedCluster &found) override;
+  void beginLinks() override { usedBeforeLinks = gpu->usedBytes(); }
+  void endLinks(ProbedCluster &found) override;
+
+private:
+  void requireEqualGpus(const GpuFacts &facts);
+  GpuRequest makeRequest() const;
+  IssueRates measureHost();
+  /// Returns the seconds in which the device does the second piece of work on
+  /// the stream.
+  double timeBehind(StreamId stream, const Work &before, const Work &work);
+  /// Frees what libtorch keeps, and returns the bytes in use.
+  uint64_t countUsed();
+  c10::Device torchDevice() const {
+    return {c10::kCUDA, c10::DeviceIndex(gpu->index)};
+  }
+
+  std::unique_ptr<StreamClock> clock;
+  std::optional<CudaDevice> gpu;
+  uint64_t mostGathered = 0;
+  /// Bytes of the device in use before links are measured.
+  uint64_t usedBeforeLinks = 0;
+};
+
+/// A sentence about when and with what a GPU is measured.
+std::string describeMeasurement() {
+  std::time_t now = std::time(nullptr);
+  char day[32];
+  std::strftime(day, sizeof(day), "%F %H:%M UTC", std::gmtime(&now));
+  return std::string("GPUs, on ") + day + ", by CUDA's events, with PyTorch " +
+         TORCH_VERSION + " and NCCL.";
+}
+
+/// Throws unless all ranks have GPUs of one kind: a description has one device.
+void GpuProber::requireEqualGpus(const GpuFacts &facts) {
+  std::string own = "compute capability " + std::to_string(facts.major) + "." +
+                    std::to_string(facts.minor) + ", " +
+                    std::to_string(facts.processors) + " multiprocessors, " +
+                    std::to_string(facts.memory) + " bytes";
+  std::vector<std::string> all =
+      job.exchange(own, "exchange of the GPUs that are measured");
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw std::runtime_error(
+          "--probe-cluster: expected the same GPU on all ranks; rank 0 has one "
+          "of " +
+          all[0] + ", rank " + std::to_string(rank) + " one of " + all[rank] +
+          "; measure nodes of one kind at a time");
+}
+
+size_t GpuProber::mostPart(uint32_t ranks) const {
+  return std::max(mostGathered / ranks / kLeastTransfer, uint64_t(1)) *
+         kLeastTransfer;
+}
+
+GpuRequest GpuProber::makeRequest() const {
+  const Mesh &mesh = job.mesh();
+  GpuRequest request;
+  request.mesh = mesh;
+  // A reduction has its input, as much to receive, and its part.
+  request.deviceBytes = kProbeWindow;
+  for (uint32_t ranks : {mesh.nodes, mesh.locals})
+    request.deviceBytes = std::max(request.deviceBytes,
+                                   uint64_t(mostPart(ranks) * (1 + 2 * ranks)));
+  request.hostBytes = kProbeWindow * mesh.locals;
+  request.hostPart = {kProbeWindow * job.place().local,
+                      kProbeWindow * (job.place().local + 1)};
+  request.numEvents = 1;
+  for (auto [axis, ranks] :
+       {std::pair(Axis::Node, mesh.nodes), std::pair(Axis::Local, mesh.locals)})
+    if (ranks > 1)
+      request.groups[size_t(axis)] = {
+          {true, true}, {mostPart(ranks)}, {mostPart(ranks)}};
+  return request;
+}
+
+GpuProber::GpuProber(const ProbeOptions &options, Job &job,
+                     ProbedCluster &found)
+    : Prober(job) {
+  GpuFacts facts = inspectGpu(job.place());
+  requireEqualGpus(facts);
+  mostGathered = std::min(kMostGathered, facts.memory / kGatheredShare);
+  GpuRequest request = makeRequest();
+  SessionOptions session;
+  session.timeoutSeconds = options.timeout;
+  session.interface = options.interface;
+  ProbedGpu made = makeProbedGpu(session, request, job);
+  backend = std::move(made.device.backend);
+  gpu = made.device.gpu;
+  clock = std::move(made.clock);
+  found.deviceMemory = facts.memory;
+  ProbedGpuFacts &known = found.gpu.emplace();
+  known.measured = describeMeasurement();
+  known.processors = facts.processors;
+  known.major = facts.major;
+  known.minor = facts.minor;
+  known.context = facts.context;
+  uint64_t expected = facts.context + request.deviceBytes,
+           used = gpu->usedBytes();
+  known.communicators = used - std::min(expected, used);
+  known.collectiveShare =
+      double(made.collectiveProcessors) / double(facts.processors);
+}
+
+double GpuProber::timeBehind(StreamId stream, const Work &before,
+                             const Work &work) {
+  finish();
+  clock->begin();
+  before();
+  clock->mark(stream);
+  work();
+  clock->mark(stream);
+  finish();
+  std::vector<double> marks = clock->read(stream);
+  return marks[1] - marks[0];
+}
+
+void GpuProber::divideMemory(double available, ProbedCluster &found) {
+  found.hostMemory =
+      std::max(uint64_t(available), uint64_t(1)) * job.mesh().locals;
+}
+
+uint64_t GpuProber::countUsed() {
+  finish();
+  gpu->memory->emptyCache();
+  return gpu->usedBytes();
+}
+
+IssueRates GpuProber::measureHost() {
+  std::byte *host = backend->hostBase() + kProbeWindow * job.place().local;
+  auto wait = [&] { finish(); };
+  IssueRates issue = measureIssue(torchDevice(), wait);
+  issue.op = mean(issue.op);
+  issue.view = mean(issue.view);
+  // A copy and the event by which others wait for it.
+  issue.transfer = mean(secondsToIssue(
+      kIssuedTransfers,
+      [&] {
+        backend->copy(StreamId::D2H, host, backend->deviceBase(),
+                      kLeastTransfer);
+        backend->record(0, StreamId::D2H);
+        backend->wait(0, StreamId::Compute);
+      },
+      wait));
+  return issue;
+}
+
+void GpuProber::measureComputing(ProbedCluster &found) {
+  ProbedGpuFacts &known = *found.gpu;
+  c10::StreamGuard guard(
+      c10::Stream(c10::Stream::UNSAFE, torchDevice(),
+                  reinterpret_cast<c10::StreamId>(gpu->computeStream)));
+  uint64_t before = gpu->usedBytes();
+  warmUpProducts(torchDevice());
+  uint64_t after = countUsed();
+  known.workspace = after - std::min(before, after);
+  auto time = [&](const Work &before, const Work &work) {
+    std::vector<double> seconds;
+    for (int i = 0; i < kRepetitionsOfGpu; ++i)
+      seconds.push_back(timeBehind(StreamId::Compute, before, work));
+    return std::max(mean(medianOf(seconds)), kTickOfGpu);
+  };
+  known.rates = measureOperators(torchDevice(), time, mostGathered);
+  known.issue = measureHost();
+  found.f64 = known.rates.best(DType::F64);
+  found.f32 = known.rates.best(DType::F32);
+  found.bf16 = known.rates.best(DType::BF16);
+  found.f16 = known.rates.best(DType::F16);
+  found.memoryBandwidth = known.rates.curve.back().rate;
+  found.launchLatency = known.rates.launchLatency;
+  // The code of kernels that operators have loaded.
+  uint64_t last = countUsed();
+  known.context += last - std::min(after, last);
+}
+
+void GpuProber::endLinks(ProbedCluster &found) {
+  // Communicators take more at their first collectives.
+  uint64_t used = gpu->usedBytes();
+  found.gpu->communicators += used - std::min(usedBeforeLinks, used);
+}
+
+} // namespace
+
+std::unique_ptr<Prober> makeGpuProber(const ProbeOptions &options, Job &job,
+                                      ProbedCluster &found) {
+  return std::make_unique<GpuProber>(options, job, found);
+}
+
+} // namespace fcdp::run

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "probe/ProbeLinks.h"
+
+#include "profile/OverRanks.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fcdp::run {
+
+namespace {
+
+constexpr size_t kGrowthOfTransfers = 4;
+/// Copies that touch all memory at first are of so many bytes.
+constexpr size_t kTouchedAtOnce = 4 << 20;
+constexpr int kRepetitions = 5;
+/// Transfers behind one another take so long together.
+constexpr double kRowSeconds = 0.01;
+/// A clock's tick, where something took less.
+constexpr double kLeastSeconds = 1e-9;
+
+} // namespace
+
+/// Returns the median of some transfers, by all ranks or by one of each node,
+/// in seconds, after one that is not counted.
+double LinkProbe::timeTransfer(const Transfer &transfer, size_t bytes,
+                               int inRow, std::optional<uint32_t> onlyLocal) {
+  bool isMine = !onlyLocal || *onlyLocal == job.place().local;
+  if (isMine) {
+    transfer.issue(bytes);
+    prober.finish();
+  }
+  auto work = [&] {
+    for (int i = 0; i < inRow; ++i)
+      transfer.issue(bytes);
+  };
+  std::vector<double> seconds;
+  for (int i = 0; i < kRepetitions; ++i) {
+    job.barrier("begin of a transfer of the probe");
+    double own = isMine ? prober.time(transfer.stream, work) / inRow : 0;
+    double ofRanks =
+        secondsOverRanks(job.mesh(), transfer.axis,
+                         job.gather({&own, 1}, "exchange of the probe"));
+    // The mean includes ranks that did nothing.
+    bool isMean = onlyLocal && !transfer.axis;
+    seconds.push_back(isMean ? ofRanks * job.mesh().locals : ofRanks);
+  }
+  return std::max(medianOf(seconds), kLeastSeconds);
+}
+
+/// Lets the ranks of a node transfer one after the other what took
+/// `secondsOfAll` when all did at once.
+uint32_t LinkProbe::findSharers(const Transfer &transfer, size_t bytes,
+                                double secondsOfAll) {
+  std::vector<double> alone;
+  for (uint32_t local = 0; local < job.mesh().locals; ++local)
+    alone.push_back(timeTransfer(transfer, bytes, 1, local));
+  return countSharers(secondsOfAll / medianOf(alone), job.mesh().locals);
+}
+
+std::vector<TimedSize> LinkProbe::measureSizes(const Transfer &transfer) {
+  const TransferLimits limits = prober.limits();
+  std::vector<TimedSize> times;
+  // Memory that is touched first takes longer.
+  transfer.issue(transfer.mostBytes);
+  prober.finish();
+  size_t bytes = std::min(kLeastTransfer, transfer.mostBytes);
+  int inRow = limits.mostInRow;
+  while (true) {
+    double median = timeTransfer(transfer, bytes, inRow);
+    times.push_back({double(bytes) * transfer.perByte, median});
+    // All ranks have the same number.
+    if (median > limits.longSeconds || bytes == transfer.mostBytes)
+      return times;
+    bytes = std::min(bytes * kGrowthOfTransfers, transfer.mostBytes);
+    inRow = std::clamp(int(kRowSeconds / median), 1, limits.mostInRow);
+  }
+}
+
+/// Returns the link that took these times. The largest size shows how many
+/// ranks share it.
+SharedLink LinkProbe::measureLink(const Transfer &transfer,
+                                  const std::vector<TimedSize> &times) {
+  SharedLink link{fitLink(times)};
+  size_t largest = std::llround(times.back().bytes / transfer.perByte);
+  link.sharers = findSharers(transfer, largest, times.back().seconds);
+  return link;
+}
+
+/// Returns a collective of all ranks along `axis`, without its results.
+Collective LinkProbe::makeCollective(Axis axis, StreamId stream) {
+  Collective collective{};
+  collective.axis = axis;
+  collective.stream = stream;
+  collective.in = prober.device().deviceBase();
+  collective.inType = collective.outType = DType::F32;
+  collective.what = axis == Axis::Node ? "probe of the link between nodes"
+                                       : "probe of the link within a node";
+  return collective;
+}
+
+SharedLink LinkProbe::measureCollectives(Axis axis, StreamId stream,
+                                         uint32_t ranks,
+                                         ProbedCollectives &measured) {
+  Backend &device = prober.device();
+  const size_t most = prober.mostPart(ranks);
+  Collective collective = makeCollective(axis, stream);
+  Transfer gather{stream,
+                  [&, collective](size_t bytes) mutable {
+                    collective.out = device.deviceBase() + most;
+                    collective.bytes = bytes;
+                    device.allGather(collective);
+                  },
+                  most, axis, ranks - 1.0};
+  Transfer reduction{stream,
+                     [&, collective](size_t bytes) mutable {
+                       collective.out = device.deviceBase() + ranks * most;
+                       collective.scratch = collective.out + most;
+                       collective.bytes = ranks * bytes;
+                       device.reduceScatter(collective);
+                     },
+                     most, axis, ranks - 1.0};
+  measured.gathers = measureSizes(gather);
+  measured.reductions = measureSizes(reduction);
+  // A gather within a node needs all ranks of the node.
+  return axis == Axis::Node ? measureLink(gather, measured.gathers)
+                            : SharedLink{fitLink(measured.gathers)};
+}
+
+SharedLink LinkProbe::measureCopies(StreamId stream) {
+  Backend &backend = prober.device();
+  std::byte *host = backend.hostBase() + kProbeWindow * job.place().local;
+  std::byte *device = backend.deviceBase();
+  bool isStore = stream == StreamId::D2H;
+  size_t at = 0;
+  auto copy = [&](size_t bytes) {
+    at = at + bytes > kProbeWindow ? 0 : at;
+    backend.copy(stream, (isStore ? host : device) + at,
+                 (isStore ? device : host) + at, bytes);
+    at += bytes;
+  };
+  // Memory that is touched first takes longer.
+  for (size_t done = 0; done < kProbeWindow; done += kTouchedAtOnce)
+    copy(kTouchedAtOnce);
+  prober.finish();
+  Transfer transfer{stream, copy, prober.limits().mostCopied, std::nullopt};
+  return measureLink(transfer, measureSizes(transfer));
+}
+
+} // namespace fcdp::run

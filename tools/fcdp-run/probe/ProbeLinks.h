@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Measures copies and collectives of all ranks at once.
+#pragma once
+
+#include "probe/Prober.h"
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace fcdp::run {
+
+/// Used by one thread of each rank. All ranks call the same functions in the
+/// same order.
+class LinkProbe {
+public:
+  LinkProbe(Prober &prober, Job &job) : prober(prober), job(job) {}
+
+  /// Measures copies between device and host.
+  SharedLink measureCopies(StreamId stream);
+  /// Measures collectives along an axis of `ranks`.
+  SharedLink measureCollectives(Axis axis, StreamId stream, uint32_t ranks,
+                                ProbedCollectives &measured);
+
+private:
+  /// A transfer of so many bytes, and the axis along which it is a collective.
+  struct Transfer {
+    StreamId stream;
+    std::function<void(size_t bytes)> issue;
+    size_t mostBytes;
+    std::optional<Axis> axis;
+    /// A link has to carry each byte so often.
+    double perByte = 1;
+  };
+
+  double timeTransfer(const Transfer &transfer, size_t bytes, int inRow,
+                      std::optional<uint32_t> onlyLocal = {});
+  uint32_t findSharers(const Transfer &transfer, size_t bytes,
+                       double secondsOfAll);
+  std::vector<TimedSize> measureSizes(const Transfer &transfer);
+  SharedLink measureLink(const Transfer &transfer,
+                         const std::vector<TimedSize> &times);
+  Collective makeCollective(Axis axis, StreamId stream);
+
+  Prober &prober;
+  Job &job;
+};
+
+} // namespace fcdp::run

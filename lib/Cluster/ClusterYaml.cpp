@@ -42,6 +42,21 @@ struct ScalarEnumerationTraits<Fusion> {
   }
 };
 template <>
+struct ScalarEnumerationTraits<SummedBy> {
+  static void enumeration(IO &io, SummedBy &value) {
+    io.enumCase(value, "plan", SummedBy::plan);
+    io.enumCase(value, "add", SummedBy::add);
+    io.enumCase(value, "product", SummedBy::product);
+  }
+};
+template <>
+struct MappingTraits<LocalSums> {
+  static void mapping(IO &io, LocalSums &sums) {
+    io.mapRequired("by", sums.by);
+    mapWithDefault<Count>(io, "bytes", sums.bytes);
+  }
+};
+template <>
 struct MappingTraits<IssueTimes> {
   static void mapping(IO &io, IssueTimes &issue) {
     mapWithDefault<NotNegative>(io, "operator", issue.op);
@@ -106,6 +121,7 @@ struct MappingTraits<Cluster> {
     io.mapOptional("flat_collectives", cluster.flatCollectives);
     io.mapOptional("codec", cluster.codec);
     io.mapOptional("fusion", cluster.fusion);
+    io.mapOptional("local_sums", cluster.localSums);
     mapWithDefault<FromZeroToTwo>(io, "expert_skew", cluster.expertSkew);
     io.mapOptional("spread", cluster.spread);
   }

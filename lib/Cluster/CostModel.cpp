@@ -5,6 +5,7 @@
 #include "core/CodedMessage.h"
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Cluster/FusedTraffic.h"
+#include "fcdp/Cluster/LocalSumTraffic.h"
 #include "fcdp/Cluster/OperatorCost.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -74,6 +75,8 @@ public:
 
 private:
   Cost estimateDevice(Operation *op) const {
+    if (std::optional<double> bytes = measureLocalSum(op, cluster.localSums))
+      return *bytes > 0 ? inMemory(*bytes) : Cost();
     return llvm::TypeSwitch<Operation *, Cost>(op)
         .Case<aten::CallOp, CollectiveOpInterface, CacheStoreOp, CacheLoadOp,
               CastShardOp, PackOp, AccumulateOp, AddOp, ShardUpdateOp,

@@ -222,6 +222,22 @@ TEST(Cluster, ExpertsAreBalancedUnlessTheirSkewIsGiven) {
             std::string::npos);
 }
 
+TEST(Cluster, LocalSumsAreThePlansUnlessTheyAreGiven) {
+  auto parse = [](const std::string &text) {
+    return llvm::cantFail(parseCluster({text, "two.yaml"})).localSums;
+  };
+  EXPECT_EQ(parse(kGood).by, SummedBy::plan);
+  LocalSums sums = parse(std::string(kGood) + "local_sums: {by: add}\n");
+  EXPECT_EQ(sums.by, SummedBy::add);
+  EXPECT_EQ(sums.bytes, 4);
+  sums = parse(std::string(kGood) + "local_sums: {by: product, bytes: 2}\n");
+  EXPECT_EQ(sums.by, SummedBy::product);
+  EXPECT_EQ(sums.bytes, 2);
+  EXPECT_NE(complain(std::string(kGood) + "local_sums: {by: nobody}\n")
+                .find("error: unknown enumerated scalar"),
+            std::string::npos);
+}
+
 TEST(Cluster, TheCodecHasDefaults) {
   auto parse = [](const std::string &codec) {
     std::string text = kGood + codec;

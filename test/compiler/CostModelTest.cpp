@@ -44,6 +44,7 @@ constexpr char kSymbols[] = R"(
   fcdp.bucket @owned unit "m" elements 8000 storage f32 wire bf16 trainable layout owned members [@m0 at 0, @m1 at 800, @m2 at 1024]
   fcdp.state @s cache of @b in host : tensor<2000xbf16>
   fcdp.state @r residual of @b in host : tensor<2000xf32>
+  fcdp.state @g full_grad of @b in device : tensor<8000xf32>
   fcdp.buffer @m : tensor<100xf32> name "m" mutable
 )";
 
@@ -252,6 +253,49 @@ TEST_F(CostModelTest, MemoryTraffic) {
   expectBytes(cost("fcdp.write_buffer %a to @m : tensor<100xf32>",
                    "%a: tensor<100xf32>"),
               2 * 400);
+}
+
+/// What other programs read and write to sum gradients of bf16 over
+/// micro-batches. Casts and packs of the plan are no work of theirs.
+TEST_F(CostModelTest, LocalSums) {
+  const std::string pack = "%p = fcdp.pack @b(%a as @w) : (tensor<1000xbf16>) "
+                           "-> tensor<8000xbf16>\n",
+                    cast = "%s = fcdp.cast_shard %p : tensor<8000xbf16> to "
+                           "tensor<8000xf32>\n",
+                    argument = "%a: tensor<1000xbf16>";
+  // Bytes of the sum, then of all three operations.
+  auto count = [&](const std::string &mode) {
+    double sum = cost(pack + cast + "fcdp.accumulate %s into @g " + mode +
+                          " : tensor<8000xf32>",
+                      argument)
+                     .seconds;
+    auto function = *module->getOps<func::FuncOp>().begin();
+    double all = 0;
+    for (Operation &op : function.getBody().front().without_terminator())
+      all += CostModel(cluster).costOf(&op).seconds;
+    return std::pair(1e9 * sum, 1e9 * all);
+  };
+  using Bytes = std::pair<double, double>;
+  EXPECT_EQ(count("add"), Bytes(3 * 32000, 18000 + 48000 + 96000));
+  cluster.localSums = {SummedBy::add, 4};
+  EXPECT_EQ(count("add"), Bytes(16000 + 2 * 32000, 16000 + 2 * 32000));
+  EXPECT_EQ(count("overwrite"), Bytes(16000 + 32000, 16000 + 32000));
+  cluster.localSums = {SummedBy::add, 2};
+  EXPECT_EQ(count("add"), Bytes(3 * 16000, 3 * 16000));
+  EXPECT_EQ(count("overwrite"), Bytes(0, 0));
+  // The product reads the sum, and writes it in place of the gradient.
+  cluster.localSums = {SummedBy::product, 2};
+  EXPECT_EQ(count("add"), Bytes(16000, 16000));
+  EXPECT_EQ(count("overwrite"), Bytes(0, 0));
+  cluster.localSums = {SummedBy::product, 4};
+  EXPECT_EQ(count("add"), Bytes(32000 + 16000, 32000 + 16000));
+  EXPECT_EQ(count("overwrite"), Bytes(16000, 16000));
+  // A pack that is reduced, and a sum of what was, are those of the plan.
+  EXPECT_EQ(1e9 * cost(pack, argument).seconds, 18000);
+  EXPECT_EQ(1e9 * cost("fcdp.accumulate %a into @b add : tensor<1000xf32>",
+                       "%a: tensor<1000xf32>")
+                      .seconds,
+            12000);
 }
 
 TEST_F(CostModelTest, Updates) {

@@ -93,6 +93,23 @@ enum class Fusion {
   pointwise
 };
 
+/// What sums gradients over micro-batches on a rank.
+enum class SummedBy {
+  /// The plan's operations: a pack, a cast to f32 and an addition.
+  plan,
+  /// One kernel, which reads a gradient and its sum, and writes the sum, as
+  /// PyTorch's autograd.
+  add,
+  /// The products that compute the gradients.
+  product
+};
+
+struct LocalSums {
+  SummedBy by = SummedBy::plan;
+  /// The size of an element of the sum, if it is not the plan's.
+  int64_t bytes = 4;
+};
+
 struct Cluster {
   std::string name;
   int64_t nodes = 0, ranksPerNode = 0;
@@ -106,6 +123,7 @@ struct Cluster {
   FlatCollectives flatCollectives = FlatCollectives::direct;
   Codec codec;
   Fusion fusion = Fusion::none;
+  LocalSums localSums;
   /// How unevenly a mixture's tokens choose its experts: the load of the i-th
   /// is in proportion to 1 / i^expertSkew. 0 if all have the same.
   double expertSkew = 0;

@@ -30,7 +30,8 @@ def divide(run: Run, step: dict[str, Any]) -> dict[str, float]:
     """
     reserved = {"workspace": 0, "communicators": 0, "context": 0, **step["device_memory"]["reserved"]}
     planned = float(step["device_memory"]["bytes"])
-    kept = max(run.kept, run.updating - planned)
+    written_over = run.in_place.get(step["device_memory"].get("at", {}).get("operation", ""), 0)
+    kept = max(run.kept - written_over, run.updating - planned)
     allocated = planned + kept + reserved["workspace"]
     held = allocated * FRAGMENTATION / (1 - FRAGMENTATION) if fragments(run) else 0.0
     return dict(zip(PARTS, (planned, kept, reserved["workspace"], held, reserved["communicators"], reserved["context"])))

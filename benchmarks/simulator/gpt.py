@@ -2,10 +2,13 @@
 """GPT-2 and MPT, with the shapes of published runs."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from crossentropy import fused_loss
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,12 @@ class Shape:
     """Type of the parameters. Computation is always in bfloat16."""
     loss: torch.dtype = torch.float32
     """Type of the logits in the loss."""
+    fused_loss: bool = False
+    """True if the loss is one kernel (crossentropy.py), on logits in bfloat16."""
     eager: bool = False
     """True if attention has no fused kernel but runs operator by operator: the backward pass then reads the scores."""
+
+    divided: ClassVar[tuple[int, int]] = (1, 1)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -85,7 +92,7 @@ class Step(nn.Module):
 
     def __init__(self, shape: Shape, sequence: int) -> None:
         super().__init__()
-        self.loss = shape.loss
+        self.loss, self.fused_loss = shape.loss, shape.fused_loss
         self.tokens = nn.Embedding(shape.vocabulary, shape.width)
         self.positions = nn.Embedding(sequence, shape.width)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
@@ -100,5 +107,8 @@ class Step(nn.Module):
             x = x.to(torch.bfloat16)
             for block in self.blocks:
                 x = block(x)
-            logits = F.linear(self.norm(x), self.tokens.weight)
+            x = self.norm(x)
+            if self.fused_loss:
+                return fused_loss(x, self.tokens.weight.to(torch.bfloat16), labels)
+            logits = F.linear(x, self.tokens.weight)
         return F.cross_entropy(logits.to(self.loss).flatten(0, 1), labels.flatten())

@@ -4,11 +4,14 @@
 All compute in bfloat16. Parameters in float32 are cast at each use, as FSDP's MixedPrecision does.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from crossentropy import chunked_loss
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,12 @@ class Llama:
     dtype: torch.dtype = torch.float32
     loss: torch.dtype = torch.float32
     """Type of the logits in the loss."""
+    chunks: tuple[int, int] | None = None
+    """The numbers of parts of the batch and of each sequence whose logits exist at once (crossentropy.py), or None for all logits."""
+
+    @property
+    def divided(self) -> tuple[int, int]:
+        return self.chunks or (1, 1)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -55,6 +64,9 @@ class Llama:
 
     def make(self, sequence: int) -> nn.Module:
         return Step(self, sequence)
+
+    def make_block(self, sequence: int) -> nn.Module:
+        return Block(self, sequence)
 
 
 def narrow(parameter: torch.Tensor | None) -> torch.Tensor | None:
@@ -137,9 +149,9 @@ class Block(nn.Module):
 class Step(nn.Module):
     def __init__(self, shape: Llama, sequence: int) -> None:
         super().__init__()
-        self.loss = shape.loss
+        self.loss, self.chunks = shape.loss, shape.chunks
         self.tokens = nn.Embedding(shape.vocabulary, shape.width)
-        self.blocks = nn.ModuleList(Block(shape, sequence) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(shape.make_block(sequence) for _ in range(shape.layers))
         self.norm = RmsNorm(shape.width, shape.fused)
         self.head = None if shape.tied else nn.Linear(shape.width, shape.vocabulary, bias=False)
         if shape.lora:
@@ -150,5 +162,8 @@ class Step(nn.Module):
         x = F.embedding(ids, narrow(self.tokens.weight))
         for block in self.blocks:
             x = block(x)
-        logits = F.linear(self.norm(x), narrow((self.head or self.tokens).weight))
+        x, matrix = self.norm(x), narrow((self.head or self.tokens).weight)
+        if self.chunks:
+            return chunked_loss(x, matrix, labels, math.prod(self.chunks))
+        logits = F.linear(x, matrix)
         return F.cross_entropy(logits.to(self.loss).flatten(0, 1), labels.flatten())

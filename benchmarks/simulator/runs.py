@@ -42,6 +42,8 @@ class Run:
     """None if the source does not say it. A run with a rate has fit."""
     kept: float = 0
     """Bytes that the program keeps on a device and no plan has, less those that only the plan has."""
+    in_place: dict[str, float] = field(default_factory=dict)
+    """Bytes by operator that the program does not need if most is in use there, because it writes its result over the operand."""
     updating: float = 0
     """All bytes that the program needs of a device while it updates parameters, or 0 if that is not known to be its peak."""
     unjudged: str = ""

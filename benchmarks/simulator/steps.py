@@ -28,6 +28,8 @@ class Shape(Protocol):
     """Names the exported step in the cache, so it tells all that the step depends on."""
     dtype: torch.dtype
     """Type of the parameters."""
+    divided: tuple[int, int]
+    """By which numbers the step divides batch and sequence. It is exported with as many times BATCH and SEQUENCE."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -59,7 +61,10 @@ class Steps:
         cache.mkdir(parents=True, exist_ok=True)
 
     def write(self, shape: Shape, batch: int, sequence: int, path: Path) -> None:
-        path.write_text(reshape(self._load(shape), batch, sequence))
+        parts, rests = zip(*(divmod(size, by) for size, by in zip((batch, sequence), shape.divided)))
+        if any(rests):
+            raise ValueError(f"{shape.name}: expected a batch and a sequence that {shape.divided} divide, got {batch} and {sequence}")
+        path.write_text(reshape(self._load(shape), *parts))
 
     def _load(self, shape: Shape) -> str:
         for size in shape.sizes:
@@ -68,7 +73,8 @@ class Steps:
         path = self.cache / f"{shape.name}.mlir"
         if not path.exists():
             print(f"exporting {shape.name}", flush=True)
-            text = export(shape, BATCH, SEQUENCE, self.tools)
+            batches, sequences = shape.divided
+            text = export(shape, batches * BATCH, sequences * SEQUENCE, self.tools)
             part = path.with_suffix(".part")
             part.write_text(text)
             part.rename(path)

@@ -2,6 +2,7 @@
 """benchmarks/simulator: what its sources read, that a Llama's step is that of an export, and how errors are counted."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import torch
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks" / "simulator"))
 
+import crossentropy  # noqa: E402
 import footprint  # noqa: E402
 import judge  # noqa: E402
 import runs  # noqa: E402
 import shapes  # noqa: E402
+from fused_blocks import LigerLlama, PackedLlama, pack  # noqa: E402
 from judge import MEMORY, RATE, Result  # noqa: E402
 from llama import Llama  # noqa: E402
 from sources import deepcompile, foundry, internevo, llmq, nanotron, vectorlm  # noqa: E402
@@ -34,6 +37,47 @@ def test_reshaped_is_as_exported(options):
     exported = export(tiny(**options), 3, 128, TOOLS)
     reshaped = reshape(export(tiny(**options), BATCH, SEQUENCE, TOOLS), 3, 128)
     assert without_places(reshaped) == without_places(exported)
+
+
+@pytest.mark.parametrize("kind", [PackedLlama, LigerLlama])
+def test_steps_in_parts_are_reshaped_as_exported(kind, tmp_path):
+    """The loss is in 2 parts of the batch and 4 of each sequence."""
+    shape = kind(**{**vars(tiny(key_heads=2, bias=True, fused=True, dtype=torch.bfloat16)), "chunks": (2, 4)})
+    Steps(tmp_path, TOOLS).write(shape, 4, 64, tmp_path / "step.mlir")
+    text = (tmp_path / "step.mlir").read_text()
+    assert without_places(text) == without_places(export(shape, 4, 64, TOOLS))
+    assert "tensor<32x512xbf16>" in text and "tensor<256x512xbf16>" not in text
+    with pytest.raises(ValueError, match=r"expected a batch and a sequence that \(2, 4\) divide, got 3 and 64"):
+        Steps(tmp_path, TOOLS).write(shape, 3, 64, tmp_path / "step.mlir")
+
+
+@pytest.mark.parametrize("compute", [lambda *given: crossentropy.chunked_loss(*given, 3), crossentropy.fused_loss])
+def test_fused_losses_are_the_cross_entropy(compute):
+    torch.manual_seed(0)
+    x, weight = (torch.randn(size, dtype=torch.float64, requires_grad=True) for size in ((4, 6, 8), (11, 8)))
+    labels = torch.randint(0, 11, (4, 6))
+    expected = torch.nn.functional.cross_entropy((x @ weight.t()).flatten(0, 1), labels.flatten())
+    found = compute(x, weight, labels)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+    # A loss that is scaled has scaled gradients.
+    for ours, theirs in zip(torch.autograd.grad(3 * found, (x, weight)), torch.autograd.grad(3 * expected, (x, weight))):
+        assert torch.allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+def test_packed_blocks_keep_what_llmq_allocates(tmp_path):
+    """Per token and block, in bfloat16: 5 of the width, query, key and value, and 3 of the inner width (llama_run_state.cpp).
+
+    In float32: the sum of exponentials of each head. The norms keep two numbers each; llmq keeps one.
+    """
+    kept = []
+    for layers in (2, 6):
+        shape = pack(Llama("tiny", 64, 4, layers, 96, 512, key_heads=2, bias=True, fused=True, dtype=torch.bfloat16), 1)
+        step = Simulator(TOOLS, Steps(tmp_path / str(layers), TOOLS), tmp_path).run(shape, 4, 256, runs.preset("h100"), "--strategy=ddp",
+                         "--nodes=1", "--ranks-per-node=2")  # fmt: skip
+        kept.append(step["device_memory"]["in_use"]["activations"])
+        (tmp_path / "tiny-packed-loss1-4-256.mlir").unlink()
+    of_token = 2 * (5 * 64 + 8 * 16 + 3 * 96) + 4 * 4 + 2 * 2 * 2
+    assert (kept[1] - kept[0]) / 4 / (4 * 256) == pytest.approx(of_token, rel=0.01)
 
 
 @pytest.mark.parametrize("name, parameters", [
@@ -78,7 +122,11 @@ def test_llmq_leaves_out_what_no_plan_has(tmp_path):
             "H100,8,Qwen2.5-7B,e4m3,1024,8,8,112000,", "Unknown,8,Qwen2.5-7B,bf16,1024,8,8,112000,"]  # fmt: skip
     (tmp_path / "llmq_native.csv").write_text("\n".join([columns, *rows]))
     source = llmq.load(tmp_path)
-    assert [(run.rate, run.micro_batches) for run in source.runs] == [(14000, 8)]
+    (run,) = source.runs
+    assert (run.rate, run.micro_batches, run.shape.chunks, run.shape.divided) == (14000, 8, (2, 1), (2, 1))
+    assert run.kept == pytest.approx((2 - 4.5) * run.shape.parameters)
+    assert run.in_place == {"aten._softmax.default": 8 / 2 * 1024 * 152064 * 2}
+    assert run.cluster["local_sums"] == {"by": "product", "bytes": 2}
     assert [reason.split()[0] for reason in source.left_out] == ["1", "1", "1"]
 
 
@@ -92,6 +140,13 @@ def test_network_replaces_what_the_preset_says():
         "inter": {"bandwidth": 5e9, "latency": 1e-5, "sharing": "node"},
         "collectives": {"local": tables},
     }
+
+
+def test_llm_foundry_ran_a_loss_in_one_kernel():
+    """Its backward pass has the logits and their gradient. PyTorch's has one more."""
+    whole = "tensor<2x8x512xbf16>"
+    text = export(replace(foundry.MODELS["125m"], name="tiny", width=64, heads=2, layers=1, vocabulary=512), 2, 8, TOOLS)
+    assert "aten.logsumexp" in text and "nll_loss" not in text and f"-> {whole}" in text
 
 
 def test_llm_foundry_ran_the_attention_of_its_time():
@@ -174,6 +229,13 @@ STEP = {"device_memory": {"bytes": 800, "reserved": {"context": 5, "communicator
 ])  # fmt: skip
 def test_memory_is_what_a_source_counts(run, bytes_counted):
     assert sum(footprint.count(run, STEP).values()) == pytest.approx(bytes_counted)
+
+
+@pytest.mark.parametrize("operation, planned", [("aten._softmax.default", 700), ("aten.mm.default", 800)])
+def test_results_in_place_count_where_most_is_in_use(operation, planned):
+    step = {"device_memory": {**STEP["device_memory"], "at": {"operation": operation}}}
+    run = make_run(in_place={"aten._softmax.default": 100}, counted="allocated")
+    assert sum(footprint.count(run, step).values()) == planned + 10
 
 
 def test_one_rank_has_no_communicators():

@@ -3,16 +3,14 @@
 
 from pathlib import Path
 
-import torch
-
 from gpt import Shape
 from runs import Run, Source, preset, read_table
 
 PRESETS = {"a100_40gb": "a100-40gb", "a100_80gb": "a100-80gb", "h100_80gb": "h100"}
-# Width, heads and layers of MPT (llm-foundry, scripts/train/yamls/pretrain). Its loss is one fused kernel on logits in
-# bfloat16.
+# Width, heads and layers of MPT (llm-foundry, scripts/train/yamls/pretrain). Its loss is FlashAttention's fused kernel
+# (modeling_mpt.py), on logits in bfloat16.
 MODELS = {
-    name: Shape(f"mpt-{name}", width, heads, layers, vocabulary=50368, loss=torch.bfloat16)
+    name: Shape(f"mpt-{name}-fusedloss", width, heads, layers, vocabulary=50368, fused_loss=True)
     for name, width, heads, layers in [
         ("125m", 768, 12, 12), ("350m", 1024, 16, 24), ("760m", 1536, 12, 24), ("1b", 2048, 16, 24),
         ("3b", 2560, 20, 32), ("7b", 4096, 32, 32), ("13b", 5120, 40, 40), ("30b", 7168, 56, 48), ("70b", 8192, 64, 80),

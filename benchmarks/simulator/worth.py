@@ -18,7 +18,7 @@ from steps import Steps
 
 SEQUENCE = 4096
 SLOW_CALL = 70e-6
-"""Seconds to issue a collective if a thread is started for it: the preset's 10, and 60 for the thread."""
+"""Seconds to issue a collective if NCCL starts a thread for it: the preset's 10, and 60 for the thread."""
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
         for text, file, cluster in (
             ("the step as it is", step, "h100"),
             ("RMS norms operator by operator", unfused, "h100"),
-            ("a thread for each call of NCCL", step, str(folder / "slow.yaml")),
+            ("communicators that do not block", step, str(folder / "slow.yaml")),
         ):
             seconds = [predict(args.tools, file, cluster, remat) for remat in ("none", "unit")]
             print(f"{text:<32}" + "".join(f"{1e3 * one:8.1f} ms" for one in seconds))

@@ -143,11 +143,29 @@ std::optional<Failure> CollectiveWatch::look(Clock::time_point now) {
 
 void CollectiveWatch::run() {
   std::unique_lock<std::mutex> lock(mutex);
-  while (!changed.wait_for(lock, lookInterval, [this] { return stopping; }))
-    if (auto found = look(Clock::now())) {
-      failure.set(found->what(), found->kind());
+  auto isStopped = [this] { return stopping; };
+  while (!failure.failed()) {
+    if (changed.wait_for(lock, lookInterval, isStopped))
       return;
-    }
+    if (auto found = look(Clock::now()))
+      failure.set(found->what(), found->kind());
+  }
+  freeIssuer(lock);
+}
+
+void CollectiveWatch::freeIssuer(std::unique_lock<std::mutex> &lock) {
+  auto isOver = [this] { return stopping || isNoticed; };
+  const auto deadline =
+      Clock::now() + std::chrono::duration<double>(options.noticeSeconds);
+  while (!isOver() && Clock::now() < deadline)
+    changed.wait_for(lock, lookInterval, isOver);
+  if (isOver())
+    return;
+  // The issuer may want the lock.
+  std::vector<DeviceGroup *> aborted = groups;
+  lock.unlock();
+  abortAll(aborted);
+  lock.lock();
 }
 
 } // namespace fcdp

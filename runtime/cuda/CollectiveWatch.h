@@ -11,6 +11,7 @@
 #include "cuda/DeviceGroup.h"
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -26,10 +27,16 @@ struct CollectiveWatchOptions {
   /// Time in seconds after which a collective that has begun and not ended
   /// fails.
   double timeoutSeconds = 300;
+  /// Time in seconds after a failure within which the issuer must have seen it.
+  double noticeSeconds = 5;
 };
 
-/// The issuer calls `begin` and `end`. The destructor may run only when the
-/// streams are idle or dead.
+/// If the issuer does not see a failure, it is in a call that waits for the
+/// device, or for what a collective in flight occupies. The groups are then
+/// aborted, which has the call return.
+///
+/// The issuer calls `begin`, `end` and `notice`. The destructor may run only
+/// when the streams are idle or dead.
 class CollectiveWatch {
 public:
   /// Stores failures in `failure`, which must outlive it. Throws
@@ -46,6 +53,8 @@ public:
   void begin(StreamId stream, cudaStream_t on, const char *what,
              DeviceGroup &group);
   void end(StreamId stream, cudaStream_t on);
+  /// The issuer has seen that something has failed.
+  void notice() { isNoticed.store(true, std::memory_order_relaxed); }
   /// Ends the thread. May be called again.
   void stop();
 
@@ -71,6 +80,9 @@ private:
   Marks read(StreamId stream) const;
   void write(cudaStream_t on, const uint32_t &mark, uint32_t number) const;
   void run();
+  /// Waits until the issuer has seen the failure, and aborts the groups if it
+  /// does not.
+  void freeIssuer(std::unique_lock<std::mutex> &lock);
   std::optional<Failure> look(Clock::time_point now);
   std::optional<Failure> lookAtStream(StreamId stream, Clock::time_point now);
   std::string describe(const InFlight &collective,
@@ -83,6 +95,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   bool stopping = false;
+  std::atomic<bool> isNoticed{false};
   std::vector<DeviceGroup *> groups;
   std::array<Stream, kNumStreams> streams;
   std::thread thread;

@@ -28,7 +28,7 @@ withDevice(const CudaBackendOptions &options) {
 
 CollectiveWatchOptions watchOptions(const CudaBackendOptions &options) {
   return {options.cuda, options.device, options.worldRank,
-          options.collectiveSeconds};
+          options.collectiveSeconds, options.noticeSeconds};
 }
 
 /// Thread-safety is as `Backend` documents it.
@@ -147,9 +147,9 @@ CudaBackendImpl::~CudaBackendImpl() {
     firstFailure.set("the backend was destroyed while work was queued");
   watch.stop();
   if (failed()) {
-    forEachGroup([](Axis, DeviceGroup &group) { group.abort(); });
-    if (all)
-      all->abort();
+    std::vector<DeviceGroup *> groups{all.get()};
+    forEachGroup([&](Axis, DeviceGroup &group) { groups.push_back(&group); });
+    abortAll(groups);
   }
   for (size_t i = 0; i < kNumStreams; ++i)
     (void)cuda->cudaStreamSynchronize(streams.at(StreamId(i)));
@@ -210,7 +210,7 @@ void CudaBackendImpl::issue(StreamId stream, const char *what,
                             Enqueue enqueue) {
   cudaStream_t on = streams.at(stream);
   if (failed())
-    return;
+    return watch.notice();
   try {
     useDevice();
     enqueue(on);
@@ -379,6 +379,8 @@ void CudaBackendImpl::poll(IsDone isDone) {
     std::this_thread::sleep_for(sleep);
     sleep = std::min(sleep + std::chrono::microseconds(2), longestSleep);
   }
+  if (failed())
+    watch.notice();
 }
 
 void CudaBackendImpl::waitOnHost(uint32_t event) {

@@ -46,6 +46,9 @@ struct CudaBackendOptions {
   /// Time in seconds after which a collective that has begun and not ended
   /// fails.
   double collectiveSeconds = 300;
+  /// Time in seconds after a failure at which calls that wait for the device
+  /// are ended.
+  double noticeSeconds = 5;
   /// Makes the recorder measure with the device's clock. Optional; it must
   /// outlive the backend.
   StepRecorder *recorder = nullptr;

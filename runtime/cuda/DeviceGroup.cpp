@@ -2,6 +2,9 @@
 
 #include "cuda/DeviceGroup.h"
 
+#include <system_error>
+#include <thread>
+
 namespace fcdp {
 
 std::string describe(const std::vector<Registration> &registrations) {
@@ -16,6 +19,19 @@ std::string describe(const std::vector<Registration> &registrations) {
       text += " (" + one.problem + ")";
   }
   return text.empty() ? "" : "NCCL has the device arena as " + text;
+}
+
+void abortAll(const std::vector<DeviceGroup *> &groups) noexcept {
+  std::vector<std::thread> threads;
+  for (DeviceGroup *group : groups)
+    try {
+      if (group)
+        threads.emplace_back([group] { group->abort(); });
+    } catch (const std::system_error &) {
+      group->abort(); // there may be no more threads
+    }
+  for (std::thread &thread : threads)
+    thread.join();
 }
 
 std::string DeviceGroup::describePeers() const {

@@ -124,6 +124,11 @@ private:
   std::vector<std::atomic<uint64_t>> sent; ///< by peer
 };
 
+/// Aborts the groups at the same time, each on a thread of its own: an abort
+/// frees memory of the device, for which the device's work must end, and that
+/// may be work of another of these groups. Null pointers are left out.
+void abortAll(const std::vector<DeviceGroup *> &groups) noexcept;
+
 /// The groups over one axis. Gathers and reductions have separate groups, so
 /// that neither waits for the other. A group that the plan does not use is
 /// null.

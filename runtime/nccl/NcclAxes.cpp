@@ -45,7 +45,6 @@ join(const NcclAxesOptions &options, const std::string &name,
   group.name = name;
   group.mostCtas = mostCtas;
   group.joinSeconds = options.joinSeconds;
-  group.callSeconds = options.callSeconds;
   return makeNcclGroup(group);
 }
 

@@ -25,7 +25,6 @@ struct NcclAxesOptions {
   IdExchange ids;
   /// See NcclGroupOptions.
   double joinSeconds = 60;
-  double callSeconds = 300;
 };
 
 /// Groups by `Axis`.

@@ -2,12 +2,13 @@
 
 #include "nccl/NcclGroup.h"
 #include "cuda/Seconds.h"
+#include "nccl/BoundedCall.h"
+#include "nccl/Communicator.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <thread>
 
 namespace fcdp {
@@ -15,17 +16,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Time that a group has to end in good order before it is aborted.
+/// Time that a group has to end in good order before it is aborted, and that a
+/// call has to return after that.
 constexpr double finalizeSeconds = 5;
-/// NCCL enqueues a collective in microseconds once its ranks are connected. So
-/// calls poll at once for this long, and at intervals after it.
-constexpr std::chrono::microseconds spinTime(500);
+/// Interval at which the first collectives are polled.
 constexpr std::chrono::microseconds pollInterval(50);
-
-/// Returns whether a call on a non-blocking communicator has succeeded so far.
-bool isFine(ncclResult_t result) {
-  return result == ncclSuccess || result == ncclInProgress;
-}
 
 class NcclGroup final : public DeviceGroup {
 public:
@@ -35,7 +30,7 @@ public:
   Registration registerMemory(std::byte *base, size_t bytes) override;
   void connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) override;
   std::optional<std::string> findError() override;
-  void abort() noexcept override;
+  void abort() noexcept override { comm->abort(); }
 
 protected:
   void doAllGather(const std::byte *in, std::byte *out, size_t bytes,
@@ -46,55 +41,71 @@ protected:
                        DType type, cudaStream_t stream) override;
 
 private:
+  using Call = std::function<ncclResult_t(Communicator &)>;
+
   ncclUniqueId shareId() const;
   ncclDataType_t typeOf(DType type) const;
-  void join();
-  void waitForFirst(cudaStream_t stream);
-  /// Polls until the communicator has nothing in progress. Returns the final
-  /// result, or ncclInProgress after `seconds`.
-  ncclResult_t settle(ncclResult_t result, double seconds);
-  void finish(ncclResult_t result, const char *call, double seconds);
-  /// Like `finish`, but returns the library's text if it says that the call is
+  /// Makes a call that blocks until the peers make theirs. Returns its result.
+  /// Aborts the communicator and throws if that takes more than `joinSeconds`.
+  /// `name` is for the message.
+  ncclResult_t callWithPeers(const char *name, Call call);
+  /// Runs a collective to its end. `call` enqueues it on the stream.
+  void runFirst(cudaStream_t stream, Call call);
+  void check(ncclResult_t result, const char *call) const;
+  /// Like `check`, but returns the library's text if it says that the call is
   /// not for this memory or communicator.
-  std::string finishOrExplain(ncclResult_t result, const char *call);
+  std::string checkOrExplain(ncclResult_t result, const char *call) const;
   [[noreturn]] void fail(const char *call, const std::string &text,
                          FailureKind kind = FailureKind::Other) const;
-  std::string textOf(ncclResult_t result) const;
+  [[noreturn]] void failAtTimeOut(const char *call) const;
 
   const NcclGroupOptions options;
   const NcclLibrary &nccl;
-  ncclComm_t comm = nullptr; ///< null once aborted
-  void *registration = nullptr;
-  ncclWindow_t window = nullptr;
-  /// Guards each call on the communicator: querying its errors may end what
-  /// another thread's call began.
-  std::mutex mutex;
+  /// Calls that have not returned at a time-out own it, too.
+  const std::shared_ptr<Communicator> comm;
 };
+
+std::shared_ptr<Communicator>
+makeCommunicator(const NcclGroupOptions &options) {
+  CommunicatorOptions made;
+  made.nccl = options.nccl;
+  made.cuda = options.cuda;
+  made.device = options.device;
+  made.ranks = uint32_t(options.worldRanks.size());
+  made.rank = options.rank;
+  made.name = options.name;
+  made.mostCtas = options.mostCtas;
+  return std::make_shared<Communicator>(made);
+}
 
 NcclGroup::NcclGroup(const NcclGroupOptions &givenOptions)
     : DeviceGroup(givenOptions.worldRanks, givenOptions.rank),
-      options(givenOptions), nccl(*options.nccl) {
-  try {
-    options.cuda->useDevice(options.device);
-    join();
-  } catch (...) {
+      options(givenOptions), nccl(*options.nccl),
+      comm(makeCommunicator(options)) {
+  options.cuda->useDevice(options.device);
+  ncclUniqueId id = shareId();
+  ncclResult_t result =
+      callWithPeers("ncclCommInitRankConfig",
+                    [id](Communicator &own) { return own.join(id); });
+  if (result != ncclSuccess) {
+    std::string text = comm->textOf(result);
     abort();
-    throw;
+    fail("ncclCommInitRankConfig", text);
   }
 }
 
 NcclGroup::~NcclGroup() {
-  if (!comm)
+  if (comm->isEnded())
     return;
-  if (window)
-    (void)settle(nccl.ncclCommWindowDeregister(comm, window), finalizeSeconds);
-  if (registration)
-    (void)nccl.ncclCommDeregister(comm, registration);
-  // Finalizing waits for the peers, which may have ended.
-  if (settle(nccl.ncclCommFinalize(comm), finalizeSeconds) == ncclSuccess)
-    (void)nccl.ncclCommDestroy(comm);
-  else
-    abort();
+  BoundedCall destroy([own = comm] {
+    own->useDevice();
+    return own->destroy();
+  });
+  // This waits for the peers, which may have ended.
+  if (destroy.hasEnded(finalizeSeconds))
+    return;
+  abort();
+  (void)destroy.hasEnded(finalizeSeconds);
 }
 
 ncclUniqueId NcclGroup::shareId() const {
@@ -104,7 +115,7 @@ ncclUniqueId NcclGroup::shareId() const {
   if (rank() == 0) {
     ncclResult_t result = nccl.ncclGetUniqueId(&id);
     if (result != ncclSuccess)
-      fail("ncclGetUniqueId", textOf(result));
+      fail("ncclGetUniqueId", comm->textOf(result));
     options.ids.set(key, std::string(id.internal, sizeof(id.internal)));
     return id;
   }
@@ -117,17 +128,17 @@ ncclUniqueId NcclGroup::shareId() const {
   return id;
 }
 
-void NcclGroup::join() {
-  ncclUniqueId id = shareId();
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  // For its own messages and traces.
-  config.commName = options.name.c_str();
-  if (options.mostCtas)
-    config.maxCTAs = int(*options.mostCtas);
-  finish(
-      nccl.ncclCommInitRankConfig(&comm, int(size()), id, int(rank()), &config),
-      "ncclCommInitRankConfig", options.joinSeconds);
+ncclResult_t NcclGroup::callWithPeers(const char *name, Call call) {
+  BoundedCall bounded([own = comm, call = std::move(call)] {
+    own->useDevice();
+    return call(*own);
+  });
+  if (bounded.hasEnded(options.joinSeconds))
+    return bounded.result();
+  // Only this has NCCL return.
+  abort();
+  (void)bounded.hasEnded(finalizeSeconds);
+  failAtTimeOut(name);
 }
 
 void NcclGroup::connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) {
@@ -138,29 +149,26 @@ void NcclGroup::connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) {
       "cudaStreamCreateWithPriority");
   std::shared_ptr<CUstream_st> destroyStream(
       stream, [&](cudaStream_t made) { (void)cuda.cudaStreamDestroy(made); });
-  const size_t mostGathered = bytes / size(),
+  const size_t ownRank = rank(), mostGathered = bytes / size(),
                mostExchanged = bytes / 2 / size();
   try {
-    for (uint64_t wanted : warmUp.gathers) {
-      size_t part = std::min<uint64_t>(wanted, mostGathered);
-      if (part)
-        doAllGather(memory + rank() * part, memory, part, stream);
-      waitForFirst(stream);
-    }
-    for (uint64_t wanted : warmUp.exchanges) {
-      size_t part = std::min<uint64_t>(wanted, mostExchanged);
-      if (part)
-        doExchangeChunks(memory, memory + size() * part, part, stream);
-      waitForFirst(stream);
-    }
-    for (uint64_t wanted : warmUp.reductions) {
-      size_t elements =
-          std::min<uint64_t>(wanted, mostExchanged) / sizeof(float);
-      if (elements)
-        doReduceScatter(memory, memory + bytes / 2, elements, DType::F32,
-                        stream);
-      waitForFirst(stream);
-    }
+    for (uint64_t wanted : warmUp.gathers)
+      if (size_t part = std::min<uint64_t>(wanted, mostGathered))
+        runFirst(stream, [=](Communicator &own) {
+          return own.allGather(memory + ownRank * part, memory, part, stream);
+        });
+    for (uint64_t wanted : warmUp.exchanges)
+      if (size_t part = std::min<uint64_t>(wanted, mostExchanged))
+        runFirst(stream, [=](Communicator &own) {
+          return own.exchangeChunks(memory, memory + bytes / 2, part, stream);
+        });
+    for (uint64_t wanted : warmUp.reductions)
+      if (size_t elements =
+              std::min<uint64_t>(wanted, mostExchanged) / sizeof(float))
+        runFirst(stream, [=](Communicator &own) {
+          return own.reduceScatter(memory, memory + bytes / 2, elements,
+                                   ncclFloat32, stream);
+        });
   } catch (...) {
     // Freeing memory waits for the device, which would wait for the peers.
     abort();
@@ -168,25 +176,19 @@ void NcclGroup::connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) {
   }
 }
 
-void NcclGroup::waitForFirst(cudaStream_t stream) {
+void NcclGroup::runFirst(cudaStream_t stream, Call call) {
+  constexpr const char *name = "the first collective";
   const CudaLibrary &cuda = *options.cuda;
   auto deadline =
       Clock::now() + std::chrono::duration<double>(options.joinSeconds);
+  check(callWithPeers(name, std::move(call)), name);
   while (!cuda.isReady(cuda.cudaStreamQuery(stream), "cudaStreamQuery")) {
     if (auto error = findError())
-      fail("the first collective", *error);
+      fail(name, *error);
     if (Clock::now() > deadline)
-      fail("the first collective",
-           "timed out after " + spellSeconds(options.joinSeconds),
-           FailureKind::TimedOut);
+      failAtTimeOut(name);
     std::this_thread::sleep_for(pollInterval);
   }
-}
-
-std::string NcclGroup::textOf(ncclResult_t result) const {
-  const char *detail = nccl.ncclGetLastError(comm);
-  std::string text = nccl.ncclGetErrorString(result);
-  return detail && *detail ? text + " (" + detail + ")" : text;
 }
 
 void NcclGroup::fail(const char *call, const std::string &text,
@@ -196,60 +198,42 @@ void NcclGroup::fail(const char *call, const std::string &text,
                          kind);
 }
 
-ncclResult_t NcclGroup::settle(ncclResult_t result, double seconds) {
-  const auto begin = Clock::now();
-  auto now = begin;
-  const std::chrono::duration<double> limit(seconds);
-  for (; result == ncclInProgress && now - begin < limit; now = Clock::now()) {
-    ncclResult_t asked;
-    {
-      std::lock_guard<std::mutex> lock(mutex);
-      asked = nccl.ncclCommGetAsyncError(comm, &result);
-    }
-    if (asked != ncclSuccess)
-      return asked;
-    if (result == ncclInProgress && now - begin > spinTime)
-      std::this_thread::sleep_for(pollInterval);
-  }
-  return result;
+void NcclGroup::failAtTimeOut(const char *call) const {
+  fail(call, "timed out after " + spellSeconds(options.joinSeconds),
+       FailureKind::TimedOut);
 }
 
-void NcclGroup::finish(ncclResult_t result, const char *call, double seconds) {
-  result = settle(result, seconds);
-  if (result == ncclInProgress)
-    fail(call, "timed out after " + spellSeconds(seconds),
-         FailureKind::TimedOut);
+void NcclGroup::check(ncclResult_t result, const char *call) const {
   if (result != ncclSuccess)
-    fail(call, textOf(result));
+    fail(call, comm->textOf(result));
 }
 
-std::string NcclGroup::finishOrExplain(ncclResult_t result, const char *call) {
-  result = settle(result, options.callSeconds);
+std::string NcclGroup::checkOrExplain(ncclResult_t result,
+                                      const char *call) const {
   if (result == ncclInvalidArgument || result == ncclInvalidUsage)
-    return std::string(call) + ": " + textOf(result);
-  finish(result, call, options.callSeconds);
+    return std::string(call) + ": " + comm->textOf(result);
+  check(result, call);
   return "";
 }
 
 Registration NcclGroup::registerMemory(std::byte *base, size_t bytes) {
   Registration made;
   made.group = options.name;
-  auto call = [&](auto entryPoint, auto... arguments) {
-    std::lock_guard<std::mutex> lock(mutex);
-    return entryPoint(comm, base, bytes, arguments...);
+  auto call = [&](const char *name,
+                  ncclResult_t (Communicator::*entry)(std::byte *, size_t)) {
+    return checkOrExplain(
+        callWithPeers(
+            name, [=](Communicator &own) { return (own.*entry)(base, bytes); }),
+        name);
   };
-  // Offsets into the window are equal on all ranks, because the plan is.
-  made.problem = finishOrExplain(
-      call(nccl.ncclCommWindowRegister, &window, NCCL_WIN_COLL_SYMMETRIC),
-      "ncclCommWindowRegister");
-  if (window) {
+  made.problem = call("ncclCommWindowRegister", &Communicator::registerWindow);
+  if (comm->hasWindow()) {
     made.kind = Registration::Kind::Window;
     return made;
   }
   // This succeeds without a window if the connection does not allow one.
-  std::string problem = finishOrExplain(
-      call(nccl.ncclCommRegister, &registration), "ncclCommRegister");
-  if (registration)
+  std::string problem = call("ncclCommRegister", &Communicator::registerBuffer);
+  if (comm->hasBuffer())
     made.kind = Registration::Kind::Buffer;
   if (!problem.empty())
     made.problem += (made.problem.empty() ? "" : ", ") + problem;
@@ -257,64 +241,18 @@ Registration NcclGroup::registerMemory(std::byte *base, size_t bytes) {
 }
 
 std::optional<std::string> NcclGroup::findError() {
-  // If another thread is in a call, that call finds the errors.
-  std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
-  if (!lock || !comm)
-    return std::nullopt;
-  ncclResult_t state = ncclSuccess;
-  ncclResult_t asked = nccl.ncclCommGetAsyncError(comm, &state);
-  if (asked != ncclSuccess)
-    state = asked;
-  if (state == ncclSuccess || state == ncclInProgress)
-    return std::nullopt;
-  return textOf(state);
-}
-
-void NcclGroup::abort() noexcept {
-  std::lock_guard<std::mutex> lock(mutex);
-  if (!comm)
-    return;
-  (void)nccl.ncclCommAbort(comm);
-  comm = nullptr;
-  registration = nullptr;
-  window = nullptr;
+  std::optional<ncclResult_t> error = comm->findError();
+  return error ? std::optional(comm->textOf(*error)) : std::nullopt;
 }
 
 void NcclGroup::doAllGather(const std::byte *in, std::byte *out, size_t bytes,
                             cudaStream_t stream) {
-  if (!comm)
-    fail("ncclAllGather", "the group was aborted");
-  std::unique_lock<std::mutex> lock(mutex);
-  ncclResult_t result =
-      nccl.ncclAllGather(in, out, bytes, ncclInt8, comm, stream);
-  lock.unlock();
-  finish(result, "ncclAllGather", options.callSeconds);
+  check(comm->allGather(in, out, bytes, stream), "ncclAllGather");
 }
 
 void NcclGroup::doExchangeChunks(const std::byte *in, std::byte *out,
                                  size_t bytes, cudaStream_t stream) {
-  if (!comm)
-    fail("ncclSend", "the group was aborted");
-  std::unique_lock<std::mutex> lock(mutex);
-  ncclResult_t result = nccl.ncclGroupStart();
-  // Go through the peers in the order rank + 1, rank + 2, ..., so that the
-  // ranks do not all send to rank 0 first.
-  for (uint32_t distance = 1; distance < size(); ++distance) {
-    uint32_t to = (rank() + distance) % size();
-    uint32_t from = (rank() + size() - distance) % size();
-    if (isFine(result))
-      result = nccl.ncclSend(in + to * bytes, bytes, ncclInt8, int(to), comm,
-                             stream);
-    if (isFine(result))
-      result = nccl.ncclRecv(out + from * bytes, bytes, ncclInt8, int(from),
-                             comm, stream);
-  }
-  // End the group even after an error; otherwise the calling thread would stay
-  // in it.
-  ncclResult_t ended = nccl.ncclGroupEnd();
-  lock.unlock();
-  finish(isFine(result) ? ended : result, "ncclSend and ncclRecv",
-         options.callSeconds);
+  check(comm->exchangeChunks(in, out, bytes, stream), "ncclSend and ncclRecv");
 }
 
 ncclDataType_t NcclGroup::typeOf(DType type) const {
@@ -336,13 +274,8 @@ ncclDataType_t NcclGroup::typeOf(DType type) const {
 void NcclGroup::doReduceScatter(const std::byte *in, std::byte *out,
                                 size_t elements, DType type,
                                 cudaStream_t stream) {
-  if (!comm)
-    fail("ncclReduceScatter", "the group was aborted");
-  std::unique_lock<std::mutex> lock(mutex);
-  ncclResult_t result = nccl.ncclReduceScatter(in, out, elements, typeOf(type),
-                                               ncclSum, comm, stream);
-  lock.unlock();
-  finish(result, "ncclReduceScatter", options.callSeconds);
+  check(comm->reduceScatter(in, out, elements, typeOf(type), stream),
+        "ncclReduceScatter");
 }
 
 } // namespace

@@ -34,11 +34,9 @@ struct NcclGroupOptions {
   /// The most thread blocks of a collective, from 1 on; NCCL's choice if it is
   /// not set.
   std::optional<uint32_t> mostCtas = std::nullopt;
-  /// Seconds within which all ranks must have joined, and each of the first
-  /// collectives must end.
+  /// Seconds within which all ranks must have joined, and each registration and
+  /// each of the first collectives must end.
   double joinSeconds = 60;
-  /// Seconds within which a call that enqueues must return.
-  double callSeconds = 300;
 };
 
 /// Joins the group. All ranks must make their groups in the same order. Throws

@@ -103,7 +103,7 @@ uint32_t joinGroups(const SessionOptions &options, const GpuRequest &request,
               }};
   axes.hasAll = request.hasAll;
   if (options.timeoutSeconds)
-    axes.joinSeconds = axes.callSeconds = *options.timeoutSeconds;
+    axes.joinSeconds = *options.timeoutSeconds;
   if (isShared(cuda, made.device, job, axes.joinSeconds))
     shareDevice(job.segmentName(), job.rank());
   // The user's own choice for NCCL goes first.

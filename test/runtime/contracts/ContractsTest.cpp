@@ -175,6 +175,7 @@ TEST_P(Contracts, CollectivesUseRegisteredMemory) {
   expectCaught("frees-registered", "ranges: ncclMemFree");
   expectCaught("deregisters-in-flight", "lifetimes: ncclCommDeregister");
   expectFine("gathers-well");
+  expectFine("gathers-twice-blocking");
 }
 
 TEST_P(ContractsOverTheFakes, ACallEndsBeforeTheNextOne) {

@@ -160,14 +160,14 @@ struct Ranks {
   void *registration = nullptr;
   char *arena = nullptr;
 
-  explicit Ranks(Case &given)
+  explicit Ranks(Case &given, bool isBlocking = false)
       : one(given), rank(given.rank < 0 ? 0 : given.rank),
         ranks(given.rank < 0 ? 1 : 2), nccl(NcclLibrary::load(given.ncclPath)) {
     // NCCL wants ranks that share a device to be on different machines.
     setenv("NCCL_HOSTID", std::to_string(rank).c_str(), 1);
     ncclUniqueId id = shareId();
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
+    config.blocking = isBlocking;
     settle(nccl->ncclCommInitRankConfig(&comm, ranks, id, rank, &config));
     check(nccl->ncclMemAlloc(reinterpret_cast<void **>(&arena), 4 * bytes));
     settle(nccl->ncclCommRegister(comm, arena, 2 * bytes, &registration));
@@ -220,6 +220,14 @@ struct Ranks {
 void gathersWell(Case &one) {
   Ranks ranks(one);
   ranks.settle(ranks.gather(ranks.arena, ranks.arena + bytes, 64));
+  ranks.wait();
+  ranks.end();
+}
+/// Calls of a communicator that blocks end at once.
+void gathersTwiceBlocking(Case &one) {
+  Ranks ranks(one, /*isBlocking=*/true);
+  for (int i = 0; i < 2; ++i)
+    ranks.check(ranks.gather(ranks.arena, ranks.arena + bytes, 64));
   ranks.wait();
   ranks.end();
 }
@@ -300,6 +308,7 @@ const std::map<std::string, std::function<void(Case &)>> cases = {
     {"ends-another-stream", endsAnotherStream},
     {"captures-well", capturesWell},
     {"gathers-well", gathersWell},
+    {"gathers-twice-blocking", gathersTwiceBlocking},
     {"gathers-beyond-the-registration", gathersBeyondTheRegistration},
     {"frees-registered", freesRegistered},
     {"deregisters-in-flight", deregistersInFlight},

@@ -195,6 +195,50 @@ TEST_F(CudaBackendTest, APeersEndAbortsAndNamesTheCollective) {
   EXPECT_GE(machine.calls["ncclCommAbort"], 4u); // two axes, two directions
 }
 
+// The issuer is in a call that returns only when what is in front of it has
+// run, which the peer's silence prevents.
+TEST_F(CudaBackendTest, AnIssuerThatAHungDeviceKeepsIsFreed) {
+  conformance::WorldOptions options;
+  options.mesh = {2, 1};
+  options.timeoutSeconds = 0.3;
+  CudaWorld world(options, fake::Policy::Late);
+  Backend &backend = world.backend(0);
+  std::byte *base = backend.deviceBase();
+  fake::hangDevice(1);
+  backend.allGather(gather(Axis::Node, base, base + 4096));
+  // Another group of the device hangs, too.
+  Collective sum = gather(Axis::Node, base, base + 12288);
+  sum.stream = StreamId::InterReduce;
+  sum.scratch = base + 16384;
+  sum.outType = DType::BF16;
+  backend.reduceScatter(sum);
+  fake::fillCalls(0);
+  Collective second = gather(Axis::Node, base, base + 8192);
+  second.what = "all-gather of bucket 'c' over nodes (model.py:2)";
+  backend.allGather(second);
+  EXPECT_EQ(backend.failure(),
+            "all-gather of bucket 'b' over nodes (model.py:1): rank 0: with "
+            "rank 1: timed out after 0.3 s");
+}
+
+// An issuer that sees the failure aborts the groups when it ends. Until then
+// nothing behind the failed collective runs.
+TEST_F(CudaBackendTest, AnIssuerThatSeesAFailureIsLeftAlone) {
+  conformance::WorldOptions options;
+  options.mesh = {2, 1};
+  CudaWorld world(options, fake::Policy::Late);
+  const size_t live = fake::liveCommunicators();
+  Backend &backend = world.backend(0);
+  std::byte *base = backend.deviceBase();
+  backend.allGather(gather(Axis::Node, base, base + 4096));
+  fake::killDevice(1);
+  backend.synchronize();
+  ASSERT_TRUE(backend.failed());
+  std::this_thread::sleep_for(
+      std::chrono::duration<double>(3 * CudaWorld::noticeSeconds));
+  EXPECT_EQ(fake::liveCommunicators(), live);
+}
+
 // The library has no sum of bf16 in f32, so such a reduction stays as it is.
 TEST_F(CudaBackendTest, TheLibrarySumsWhereTypesAllow) {
   conformance::WorldOptions options;

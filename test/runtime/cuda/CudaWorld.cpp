@@ -90,6 +90,7 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   options.worldRank = rank;
   options.ranksPerNode = mesh.locals;
   options.collectiveSeconds = world.timeoutSeconds;
+  options.noticeSeconds = noticeSeconds;
   HostCacheOptions cache;
   cache.device = int(rank);
   cache.segment.name = name + "-" + std::to_string(place.node);

@@ -20,6 +20,9 @@ IdExchange exchangeOver(MemoryStore &store);
 
 class CudaWorld final : public conformance::World {
 public:
+  /// That of CudaBackendOptions.
+  static constexpr double noticeSeconds = 0.1;
+
   /// `messages` and `reducesByLibrary` are those of CudaBackendOptions.
   CudaWorld(const conformance::WorldOptions &options, fake::Policy policy,
             std::array<WarmUp, kNumAxes> messages = {},

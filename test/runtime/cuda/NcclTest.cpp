@@ -225,26 +225,61 @@ TEST_F(Nccl, ConnectsWithTheSizesThatMemoryAllows) {
   endAll(groups);
 }
 
-// The issuer would sleep once for each collective of a step.
-TEST_F(Nccl, IssuingDoesNotSleep) {
+// A call that returns before its work is in the stream would have the issuer
+// poll for it, and NCCL start a thread.
+TEST_F(Nccl, IssuingStartsNoThreadAndPollsNothing) {
   std::vector<std::string> errors;
   auto groups = joinAll({0, 1}, errors);
-  constexpr int queries = 20;
-  fake::slowCalls(queries);
   fakeCuda()->useDevice(0);
   StreamTable streams(fakeCuda(), 0);
   DeviceArena memory(fakeCuda(), 4096, cudaMemory(fakeCuda()));
-  auto least = std::chrono::steady_clock::duration::max();
-  for (int i = 0; i < 20; ++i) {
-    auto begin = std::chrono::steady_clock::now();
-    groups[0]->allGather(memory.base(), memory.base(), 64,
-                         streams.at(StreamId::Inter));
-    least = std::min(least, std::chrono::steady_clock::now() - begin);
-  }
-  EXPECT_LT(least, queries * std::chrono::microseconds(50));
+  const auto &stream = fake::streamOf(streams.at(StreamId::Inter));
+  uint64_t threads = calls("threads of NCCL"),
+           queries = calls("ncclCommGetAsyncError");
+  groups[0]->allGather(memory.base(), memory.base(), 64,
+                       streams.at(StreamId::Inter));
+  EXPECT_EQ(stream->issued, 1u);
+  groups[0]->exchangeChunks(memory.base(), memory.base() + 64, 32,
+                            streams.at(StreamId::Inter));
+  EXPECT_EQ(stream->issued, 2u);
+  EXPECT_EQ(calls("threads of NCCL"), threads);
+  EXPECT_EQ(calls("ncclCommGetAsyncError"), queries);
   groups[0]->abort();
-  fake::slowCalls(0);
   endAll(groups);
+}
+
+// As NCCL's source has it, so that a count of threads means something.
+TEST_F(Nccl, TheFakeStartsAThreadForACallThatDoesNotBlock) {
+  auto nccl = fakeNccl();
+  fakeCuda()->useDevice(0);
+  StreamTable streams(fakeCuda(), 0);
+  DeviceArena memory(fakeCuda(), 4096, cudaMemory(fakeCuda()));
+  for (int blocking : {0, 1}) {
+    ncclUniqueId id;
+    ASSERT_EQ(nccl->ncclGetUniqueId(&id), ncclSuccess);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = blocking;
+    ncclComm_t comm = nullptr;
+    const ncclResult_t returned = blocking ? ncclSuccess : ncclInProgress;
+    auto settle = [&](ncclResult_t result) {
+      EXPECT_EQ(result, returned);
+      while (result == ncclInProgress)
+        ASSERT_EQ(nccl->ncclCommGetAsyncError(comm, &result), ncclSuccess);
+      EXPECT_EQ(result, ncclSuccess);
+    };
+    auto gather = [&] {
+      settle(nccl->ncclAllGather(memory.base(), memory.base(), 64, ncclInt8,
+                                 comm, streams.at(StreamId::Inter)));
+    };
+    settle(nccl->ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+    gather(); // connects
+    uint64_t before = calls("threads of NCCL");
+    gather();
+    EXPECT_EQ(calls("threads of NCCL") - before, blocking ? 0u : 1u);
+    while (!streams.isIdle(StreamId::Inter))
+      ;
+    EXPECT_EQ(nccl->ncclCommDestroy(comm), ncclSuccess);
+  }
 }
 
 TEST_F(Nccl, AnIdThatDoesNotComeIsAnError) {
@@ -257,6 +292,19 @@ TEST_F(Nccl, ASilentPeerEndsTheFirstCollectiveAtTheTimeOut) {
   joinSeconds = 0.3;
   size_t before = fake::liveCommunicators();
   fake::hangDevice(1);
+  std::vector<std::string> errors;
+  auto groups = joinAll({0, 1}, errors);
+  EXPECT_EQ(errors[0], "group node-gather: the first collective with rank 1: "
+                       "timed out after 0.3 s");
+  EXPECT_EQ(fake::liveCommunicators(), before);
+}
+
+// The call itself does not return, as while NCCL connects the ranks.
+TEST_F(Nccl, ACallThatDoesNotReturnEndsTheFirstCollectiveAtTheTimeOut) {
+  joinSeconds = 0.3;
+  size_t before = fake::liveCommunicators();
+  fake::fillCalls(0);
+  fake::fillCalls(1);
   std::vector<std::string> errors;
   auto groups = joinAll({0, 1}, errors);
   EXPECT_EQ(errors[0], "group node-gather: the first collective with rank 1: "

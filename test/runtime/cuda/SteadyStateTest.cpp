@@ -165,6 +165,7 @@ TEST_F(SteadyState, AllocatesNothingAndWaitsForNothing) {
         "cudaStreamQuery", "cudaEventQuery", "cudaStreamCreateWithPriority",
         "copies of pageable memory", "ncclCommInitRankConfig"})
     EXPECT_EQ(calls[entryPoint], 0u) << entryPoint;
+  EXPECT_EQ(calls["threads of NCCL"], 0u);
   EXPECT_EQ(calls["ncclAllGather"], 3 * steps * shape.size());
   synchronize();
   // Even at the end, the backend only polls.

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An NCCL whose ranks are devices of the machine of Machine.h, in one process.
-// Communicators are non-blocking in the most difficult way that NCCL's manual
-// allows: a collective is in its stream only after ncclCommGetAsyncError has
-// said that nothing is in progress.
 
 #include "FakeNccl.h"
-#include "Machine.h"
+#include "NcclCalls.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <nccl.h>
 #include <set>
 #include <utility>
 
@@ -19,23 +15,13 @@ namespace fcdp::fake {
 
 namespace {
 
-struct Transfer {
-  int peer;
-  const std::byte *from;
-  std::byte *to;
-  size_t bytes;
-};
+class InProcessComm;
 
-/// One rank's part of a collective.
-struct Part {
+/// One rank's part of a collective, in a stream.
+struct IssuedPart : Part {
   std::shared_ptr<Stream> stream;
   /// Number of commands before it in its stream.
   uint64_t position = 0;
-  bool isAllGather = false;
-  Transfer gather{};
-  /// A sum of f32 over the ranks, of so many bytes a rank.
-  std::optional<Transfer> reduction;
-  std::vector<Transfer> sends, recvs;
   int device = 0;
   int ctas = 0;
   /// Whether its thread blocks are resident.
@@ -45,7 +31,7 @@ struct Part {
 /// One collective of a group.
 struct Meeting {
   explicit Meeting(size_t ranks) : parts(ranks) {}
-  std::vector<std::optional<Part>> parts;
+  std::vector<std::optional<IssuedPart>> parts;
   bool isDone = false;
 };
 
@@ -65,15 +51,15 @@ struct Group {
 struct Faults {
   int version = NCCL_VERSION_CODE;
   std::set<int> dead, hung;
+  std::set<int> full;
   RegistrationFault registration = RegistrationFault::None;
-  int slowQueries = 0;
 };
 
 std::map<std::string, std::shared_ptr<Group>> groups;
 Faults faults;
-std::set<ncclComm_t> live;
-std::multiset<const void *> registrations; ///< by communicator
-std::set<ncclComm_t> windows;              ///< those that have one
+std::set<InProcessComm *> live;
+std::set<const InProcessComm *> registrations; ///< those that have one
+std::set<const InProcessComm *> windows;       ///< those that have one
 uint64_t ids = 0;
 
 /// Thread blocks of a collective if its communicator does not limit them, as
@@ -82,16 +68,9 @@ constexpr int defaultCtas = 32;
 
 Machine &machine() { return Machine::instance(); }
 
-using Lock = std::unique_lock<std::recursive_mutex>;
-Lock enter(const char *entryPoint) {
-  Lock lock(machine().mutex);
-  machine().count(entryPoint);
-  return lock;
-}
-
 /// Has the part's thread blocks start if the device has room for all of them.
 /// Returns whether they are resident.
-bool start(Part &part) {
+bool start(IssuedPart &part) {
   int &busy = machine().busyMultiprocessors[part.device];
   if (part.isResident || busy + part.ctas > machine().multiprocessors)
     return part.isResident;
@@ -99,7 +78,7 @@ bool start(Part &part) {
   return part.isResident = true;
 }
 
-void end(Part &part) {
+void end(IssuedPart &part) {
   if (std::exchange(part.isResident, false))
     machine().busyMultiprocessors[part.device] -= part.ctas;
 }
@@ -111,35 +90,51 @@ bool hasAny(const Group &group, const std::set<int> &devices) {
   return false;
 }
 
-} // namespace
-} // namespace fcdp::fake
+class InProcessComm final : public ncclComm {
+public:
+  InProcessComm(std::shared_ptr<Group> group, int rank, int device,
+                const ncclConfig_t &config)
+      : ncclComm(config.blocking != 0), group(std::move(group)), rank(rank),
+        device(device) {
+    if (config.maxCTAs != NCCL_CONFIG_UNDEF_INT)
+      maxCtas = config.maxCTAs;
+  }
 
-using namespace fcdp::fake;
-
-/// Never deleted, because commands of streams refer to it. `live` says whether
-/// it is valid.
-struct ncclComm {
-  ncclComm(std::shared_ptr<Group> group, int rank, int device)
-      : group(std::move(group)), rank(rank), device(device) {}
+  ncclResult_t progress() override;
+  bool isFull() const override { return faults.full.count(device); }
+  ncclResult_t prepare(cudaStream_t stream, const Part &part) override;
+  void put(cudaStream_t stream, Part part) override;
+  ncclResult_t registerBuffer(void *address, size_t bytes,
+                              void **handle) override;
+  ncclResult_t deregisterBuffer() override;
+  ncclResult_t registerWindow(void *address, size_t bytes, ncclWindow_t *window,
+                              int flags) override;
+  ncclResult_t deregisterWindow() override;
+  void leave() override {}
+  void release() override;
+  bool waitsForDevice() const override {
+    return machine().busyMultiprocessors[device] > 0;
+  }
 
   const std::shared_ptr<Group> group;
   const int rank;
   const int device;
-  bool isAborted = false;
+
+private:
+  bool tryToMeet(const std::shared_ptr<Meeting> &meeting);
+  /// Ends the call for a window if all ranks have called. Returns whether it
+  /// did.
+  bool tryToMakeWindow();
+
   int maxCtas = defaultCtas;
   uint64_t collectives = 0;
   uint64_t windowCalls = 0;
-  int queriesLeft = 0;
   /// What it has connected for: the kind, and the power of two of the size.
   std::set<std::pair<bool, int>> connected;
   std::vector<void *> buffers;
   /// Where the handle of the window goes that is being made.
   ncclWindow_t *awaitedWindow = nullptr;
-  /// Parts that were called but are not in a stream yet.
-  std::vector<std::pair<cudaStream_t, Part>> pending;
 };
-
-namespace {
 
 void copy(const Transfer &transfer, std::byte *to, const char *what) {
   const std::byte *from = machine().translate(transfer.from, transfer.bytes);
@@ -198,7 +193,7 @@ void runTransfers(const Meeting &meeting) {
 
 /// Returns whether all ranks' parts are at the heads of their streams and have
 /// room on their devices.
-bool isEverybodyThere(Meeting &meeting, const Part &own) {
+bool isEverybodyThere(Meeting &meeting, const IssuedPart &own) {
   for (auto &part : meeting.parts) {
     if (!part)
       return false;
@@ -211,13 +206,13 @@ bool isEverybodyThere(Meeting &meeting, const Part &own) {
   return true;
 }
 
-/// Runs a collective of `comm` if it can end. Returns whether it did.
-bool tryToMeet(ncclComm_t comm, const std::shared_ptr<Meeting> &meeting) {
-  if (!live.count(comm) || comm->isAborted || meeting->isDone)
+/// Runs a collective if it can end. Returns whether it did.
+bool InProcessComm::tryToMeet(const std::shared_ptr<Meeting> &meeting) {
+  if (!isLive || meeting->isDone)
     return true;
-  Part &own = *meeting->parts[size_t(comm->rank)];
-  if (!start(own) || hasAny(*comm->group, faults.dead) ||
-      hasAny(*comm->group, faults.hung) || !isEverybodyThere(*meeting, own))
+  IssuedPart &own = *meeting->parts[size_t(rank)];
+  if (!start(own) || hasAny(*group, faults.dead) ||
+      hasAny(*group, faults.hung) || !isEverybodyThere(*meeting, own))
     return false;
   // Running the other streams may already have run this collective.
   if (meeting->isDone)
@@ -238,59 +233,42 @@ bool tryToMeet(ncclComm_t comm, const std::shared_ptr<Meeting> &meeting) {
   return true;
 }
 
-void flush(ncclComm_t comm) {
-  for (auto &[on, part] : comm->pending) {
-    auto &meeting = comm->group->meetings[comm->collectives++];
-    if (!meeting)
-      meeting = std::make_shared<Meeting>(comm->group->ranks);
-    part.stream = streamOf(on);
-    part.position = part.stream->issued;
-    part.device = comm->device;
-    part.ctas = comm->maxCtas;
-    meeting->parts[size_t(comm->rank)] = part;
-    machine().enqueue(part.stream, [comm, meeting = meeting] {
-      return tryToMeet(comm, meeting);
-    });
-  }
-  comm->pending.clear();
+void InProcessComm::put(cudaStream_t on, Part part) {
+  auto &meeting = group->meetings[collectives++];
+  if (!meeting)
+    meeting = std::make_shared<Meeting>(group->ranks);
+  IssuedPart issued{std::move(part)};
+  issued.stream = streamOf(on);
+  issued.position = issued.stream->issued;
+  issued.device = device;
+  issued.ctas = maxCtas;
+  meeting->parts[size_t(rank)] = issued;
+  machine().enqueue(issued.stream,
+                    [this, meeting = meeting] { return tryToMeet(meeting); });
 }
 
-/// State between ncclGroupStart and ncclGroupEnd.
-thread_local bool inGroup = false;
-thread_local ncclComm_t groupComm = nullptr;
-thread_local cudaStream_t groupStream = nullptr;
-thread_local Part groupPart;
-
-/// Ends the call for a window if all ranks have called. Returns whether it did.
-bool tryToMakeWindow(ncclComm_t comm) {
-  const Group::Window &window = comm->group->windows[comm->windowCalls - 1];
-  if (window.ranks.size() < comm->group->ranks)
+bool InProcessComm::tryToMakeWindow() {
+  const Group::Window &window = group->windows[windowCalls - 1];
+  if (window.ranks.size() < group->ranks)
     return false;
   // As NCCL does, it succeeds without a window for other memory.
   bool isMade = window.isShared;
-  *std::exchange(comm->awaitedWindow, nullptr) =
-      isMade ? reinterpret_cast<ncclWindow_t>(comm) : nullptr;
+  *std::exchange(awaitedWindow, nullptr) =
+      isMade ? reinterpret_cast<ncclWindow_t>(this) : nullptr;
   if (isMade)
-    windows.insert(comm);
+    windows.insert(this);
   return true;
 }
 
-ncclResult_t stateOf(ncclComm_t comm) {
-  if (!live.count(comm))
-    return ncclInvalidArgument;
-  for (auto &[rank, device] : comm->group->devices)
-    if (device != comm->device && faults.dead.count(device))
+ncclResult_t InProcessComm::progress() {
+  for (auto &[peer, where] : group->devices)
+    if (where != device && faults.dead.count(where))
       return ncclRemoteError;
-  if (comm->group->devices.size() < comm->group->ranks)
+  if (group->devices.size() < group->ranks)
     return ncclInProgress;
-  if (comm->awaitedWindow && !tryToMakeWindow(comm))
+  if (awaitedWindow && !tryToMakeWindow())
     return ncclInProgress;
-  if (comm->pending.empty())
-    return ncclSuccess;
-  if (comm->queriesLeft-- > 0)
-    return ncclInProgress;
-  flush(comm);
-  return ncclInProgress;
+  return ncclSuccess;
 }
 
 ncclResult_t registrationFault() {
@@ -306,49 +284,68 @@ ncclResult_t registrationFault() {
 }
 
 /// NCCL chooses an algorithm by size, and connects the ranks for each at its
-/// first use, which takes device memory.
-void connect(ncclComm_t comm, const Part &part) {
+/// first use, which takes device memory, and a thread until 2.27.
+ncclResult_t InProcessComm::prepare(cudaStream_t, const Part &part) {
   constexpr size_t bufferBytes = 1 << 20;
   size_t bytes = part.isAllGather ? part.gather.bytes
                  : part.reduction ? part.reduction->bytes
                                   : part.sends[0].bytes;
-  if (!comm->connected.insert({part.isAllGather, std::bit_width(bytes)}).second)
-    return;
-  machine().count("connections");
-  comm->buffers.push_back(machine().allocate(bufferBytes));
+  if (connected.insert({part.isAllGather, std::bit_width(bytes)}).second) {
+    machine().count("connections");
+    countThread();
+    buffers.push_back(machine().allocate(bufferBytes));
+  }
+  return ncclSuccess;
 }
 
-void releaseBuffers(ncclComm_t comm) {
-  for (void *buffer : comm->buffers)
+ncclResult_t InProcessComm::registerBuffer(void *address, size_t bytes,
+                                           void **handle) {
+  if (ncclResult_t fault = registrationFault(); fault != ncclSuccess)
+    return fault;
+  if (!machine().translate(address, bytes))
+    return ncclInvalidArgument;
+  *handle = this;
+  registrations.insert(this);
+  return ncclSuccess;
+}
+
+ncclResult_t InProcessComm::deregisterBuffer() {
+  return registrations.erase(this) ? ncclSuccess : ncclInvalidArgument;
+}
+
+ncclResult_t InProcessComm::registerWindow(void *address, size_t bytes,
+                                           ncclWindow_t *window, int flags) {
+  if (ncclResult_t fault = registrationFault(); fault != ncclSuccess)
+    return fault;
+  if (!machine().translate(address, bytes) || flags != NCCL_WIN_COLL_SYMMETRIC)
+    return ncclInvalidArgument;
+  Group::Window &call = group->windows[windowCalls++];
+  if (!call.ranks.empty() && call.bytes != bytes)
+    machine().fail("windows of different sizes");
+  call.bytes = bytes;
+  call.isShared &= machine().isShared(address, bytes);
+  call.ranks.insert(rank);
+  awaitedWindow = window;
+  return ncclSuccess;
+}
+
+ncclResult_t InProcessComm::deregisterWindow() {
+  return windows.erase(this) ? ncclSuccess : ncclInvalidArgument;
+}
+
+void InProcessComm::release() {
+  for (auto &[number, meeting] : group->meetings)
+    if (auto &own = meeting->parts[size_t(rank)])
+      end(*own);
+  live.erase(this);
+  registrations.erase(this);
+  windows.erase(this);
+  for (void *buffer : buffers)
     machine().release(buffer);
-  comm->buffers.clear();
-}
-
-ncclResult_t call(ncclComm_t comm, cudaStream_t stream, Part part) {
-  ncclResult_t state = stateOf(comm);
-  if (state != ncclSuccess)
-    return state == ncclInProgress ? ncclInvalidUsage : state;
-  connect(comm, part);
-  comm->queriesLeft = faults.slowQueries;
-  comm->pending.emplace_back(stream, std::move(part));
-  return ncclInProgress;
-}
-
-ncclResult_t transfer(bool isSend, const std::byte *from, std::byte *to,
-                      size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t comm, cudaStream_t stream) {
-  if (!inGroup || type != ncclInt8 || (groupComm && groupComm != comm))
-    return ncclInvalidUsage;
-  groupComm = comm;
-  groupStream = stream;
-  (isSend ? groupPart.sends : groupPart.recvs)
-      .push_back({peer, from, to, count});
-  return ncclInProgress;
+  buffers.clear();
 }
 
 } // namespace
-
-namespace fcdp::fake {
 
 void resetNccl() {
   Lock lock(machine().mutex);
@@ -375,9 +372,9 @@ size_t liveCommunicators() {
   return live.size();
 }
 
-void slowCalls(int queries) {
+void fillCalls(int device) {
   Lock lock(machine().mutex);
-  faults.slowQueries = queries;
+  faults.full.insert(device);
 }
 
 void failRegistrations(RegistrationFault fault) {
@@ -395,196 +392,27 @@ size_t liveRegistrations() {
   return registrations.size();
 }
 
-} // namespace fcdp::fake
+int ncclVersion() { return faults.version; }
 
-extern "C" {
-
-ncclResult_t ncclGetVersion(int *version) {
-  *version = faults.version;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
-  Lock lock = enter("ncclGetUniqueId");
-  std::memset(id, 0, sizeof(*id));
+ncclUniqueId makeId() {
+  ncclUniqueId id{};
   ++ids;
-  std::memcpy(id, &ids, sizeof(ids));
-  return ncclSuccess;
+  std::memcpy(&id, &ids, sizeof(ids));
+  return id;
 }
 
-const char *ncclGetErrorString(ncclResult_t result) {
-  switch (result) {
-  case ncclRemoteError:
-    return "remote process exited or there was a network error";
-  case ncclInvalidUsage:
-    return "invalid usage";
-  case ncclUnhandledCudaError:
-    return "unhandled cuda error";
-  default:
-    return "something failed";
-  }
-}
-
-const char *ncclGetLastError(ncclComm_t) { return "the fake says no more"; }
-
-ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
-                                    ncclUniqueId id, int rank,
-                                    ncclConfig_t *config) {
-  Lock lock = enter("ncclCommInitRankConfig");
-  if (!config || config->blocking != 0)
-    return ncclInvalidArgument;
+ncclComm_t makeCommunicator(const ncclUniqueId &id, int ranks, int rank,
+                            const ncclConfig_t &config) {
   auto &group = groups[std::string(id.internal, sizeof(id.internal))];
   if (!group)
     group = std::make_shared<Group>();
   group->ranks = size_t(ranks);
   group->devices[rank] = deviceOfThread();
-  *comm = new ncclComm(group, rank, deviceOfThread());
-  if (config->maxCTAs != NCCL_CONFIG_UNDEF_INT)
-    (*comm)->maxCtas = config->maxCTAs;
-  live.insert(*comm);
-  return ncclInProgress;
+  auto *made = new InProcessComm(group, rank, deviceOfThread(), config);
+  live.insert(made);
+  return made;
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
-  Lock lock = enter("ncclCommGetAsyncError");
-  *state = stateOf(comm);
-  return ncclSuccess;
-}
+void ended() {}
 
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  Lock lock = enter("ncclCommAbort");
-  comm->isAborted = true;
-  for (auto &[number, meeting] : comm->group->meetings)
-    if (auto &own = meeting->parts[size_t(comm->rank)])
-      end(*own);
-  live.erase(comm);
-  registrations.erase(comm);
-  windows.erase(comm);
-  releaseBuffers(comm);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  Lock lock = enter("ncclCommFinalize");
-  return live.count(comm) ? ncclInProgress : ncclInvalidArgument;
-}
-
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  Lock lock = enter("ncclCommDestroy");
-  releaseBuffers(comm);
-  live.erase(comm);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void *address,
-                              size_t bytes, void **handle) {
-  Lock lock = enter("ncclCommRegister");
-  if (ncclResult_t fault = registrationFault(); fault != ncclSuccess)
-    return fault;
-  if (!machine().translate(address, bytes))
-    return ncclInvalidArgument;
-  *handle = comm;
-  registrations.insert(comm);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *address,
-                                    size_t bytes, ncclWindow_t *window,
-                                    int flags) {
-  Lock lock = enter("ncclCommWindowRegister");
-  if (ncclResult_t fault = registrationFault(); fault != ncclSuccess)
-    return fault;
-  if (!machine().translate(address, bytes) || flags != NCCL_WIN_COLL_SYMMETRIC)
-    return ncclInvalidArgument;
-  Group::Window &call = comm->group->windows[comm->windowCalls++];
-  if (!call.ranks.empty() && call.bytes != bytes)
-    machine().fail("windows of different sizes");
-  call.bytes = bytes;
-  call.isShared &= machine().isShared(address, bytes);
-  call.ranks.insert(comm->rank);
-  comm->awaitedWindow = window;
-  return ncclInProgress;
-}
-
-ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t) {
-  Lock lock = enter("ncclCommWindowDeregister");
-  return windows.erase(comm) ? ncclSuccess : ncclInvalidArgument;
-}
-
-ncclResult_t ncclMemAlloc(void **address, size_t bytes) {
-  Lock lock = enter("ncclMemAlloc");
-  *address = machine().allocate(bytes, /*isShared=*/true);
-  return *address ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclMemFree(void *address) {
-  Lock lock = enter("ncclMemFree");
-  return machine().isShared(address, 0) && machine().release(address)
-             ? ncclSuccess
-             : ncclInvalidArgument;
-}
-
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *) {
-  Lock lock = enter("ncclCommDeregister");
-  auto found = registrations.find(comm);
-  if (found == registrations.end())
-    return ncclInvalidArgument;
-  registrations.erase(found);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclAllGather(const void *in, void *out, size_t count,
-                           ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream) {
-  Lock lock = enter("ncclAllGather");
-  if (type != ncclInt8)
-    return ncclInvalidArgument;
-  Part part;
-  part.isAllGather = true;
-  part.gather = {0, static_cast<const std::byte *>(in),
-                 static_cast<std::byte *>(out), count};
-  return call(comm, stream, std::move(part));
-}
-
-ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count,
-                               ncclDataType_t type, ncclRedOp_t operation,
-                               ncclComm_t comm, cudaStream_t stream) {
-  Lock lock = enter("ncclReduceScatter");
-  if (type != ncclFloat32 || operation != ncclSum)
-    return ncclInvalidArgument;
-  Part part;
-  part.reduction =
-      Transfer{0, static_cast<const std::byte *>(in),
-               static_cast<std::byte *>(out), count * sizeof(float)};
-  return call(comm, stream, std::move(part));
-}
-
-ncclResult_t ncclGroupStart() {
-  inGroup = true;
-  groupComm = nullptr;
-  groupPart = {};
-  return ncclSuccess;
-}
-
-ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type,
-                      int peer, ncclComm_t comm, cudaStream_t stream) {
-  Lock lock = enter("ncclSend");
-  return transfer(true, static_cast<const std::byte *>(from), nullptr, count,
-                  type, peer, comm, stream);
-}
-
-ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t comm, cudaStream_t stream) {
-  Lock lock = enter("ncclRecv");
-  return transfer(false, nullptr, static_cast<std::byte *>(to), count, type,
-                  peer, comm, stream);
-}
-
-ncclResult_t ncclGroupEnd() {
-  Lock lock = enter("ncclGroupEnd");
-  inGroup = false;
-  return groupComm ? call(groupComm, groupStream, std::move(groupPart))
-                   : ncclSuccess;
-}
-
-} // extern "C"
+} // namespace fcdp::fake

@@ -15,8 +15,9 @@ void setNcclVersion(int version);
 /// is not for it, or that the system has failed.
 enum class RegistrationFault { None, Refused, SystemError };
 void failRegistrations(RegistrationFault fault);
-/// Has so many queries find each call in progress before it ends.
-void slowCalls(int queries);
+/// Has calls of collectives on that device wait until their communicator is
+/// aborted, as if what NCCL keeps of calls were full.
+void fillCalls(int device);
 /// Ends the rank on that device. Its peers' communicators are told at once, and
 /// collectives with it wait until they are aborted.
 void killDevice(int device);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A call that may block for ever, on a thread of its own.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <nccl.h>
+#include <optional>
+#include <thread>
+
+namespace fcdp {
+
+/// Only for what a program does once, because it starts a thread.
+/// Thread-compatible.
+class BoundedCall {
+public:
+  /// `call` must own what it uses: it may outlive this object and its caller.
+  explicit BoundedCall(std::function<ncclResult_t()> call) {
+    std::packaged_task<ncclResult_t()> task(std::move(call));
+    future = task.get_future();
+    thread = std::thread(std::move(task));
+  }
+  /// Leaves a call alone that does not end.
+  ~BoundedCall() {
+    if (hasEnded(0))
+      thread.join();
+    else
+      thread.detach();
+  }
+  BoundedCall(const BoundedCall &) = delete;
+  BoundedCall &operator=(const BoundedCall &) = delete;
+
+  /// Waits for the call. Returns whether it has ended within `seconds`.
+  bool hasEnded(double seconds) {
+    return !future.valid() ||
+           future.wait_for(std::chrono::duration<double>(seconds)) ==
+               std::future_status::ready;
+  }
+  /// Waits for the call and returns its result, once. Throws what it threw.
+  ncclResult_t result() { return future.get(); }
+
+private:
+  std::future<ncclResult_t> future;
+  std::thread thread;
+};
+
+} // namespace fcdp

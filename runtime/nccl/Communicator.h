@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A communicator of NCCL, as calls that return NCCL's results.
+#pragma once
+
+#include "cuda/CudaLibrary.h"
+#include "nccl/NcclLibrary.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace fcdp {
+
+struct CommunicatorOptions {
+  std::shared_ptr<const NcclLibrary> nccl;
+  std::shared_ptr<const CudaLibrary> cuda;
+  int device = 0;
+  uint32_t ranks = 0, rank = 0;
+  /// For NCCL's own messages and traces.
+  std::string name;
+  /// The most thread blocks of a collective; NCCL's choice if it is not set.
+  std::optional<uint32_t> mostCtas = std::nullopt;
+};
+
+/// A call returns once its work is in the stream, on the thread that called,
+/// and NCCL starts no thread for it: it starts one for each call on a
+/// communicator that does not block. So `join`, `destroy`, a registration and
+/// the first collective of a size block until the peers take part. One thread
+/// makes calls. `findError` and `abort` may be called from any thread, also
+/// during a call, which `abort` ends. After `abort`, calls return
+/// ncclInvalidUsage.
+class Communicator {
+public:
+  explicit Communicator(CommunicatorOptions options)
+      : options(std::move(options)), nccl(*this->options.nccl) {}
+  Communicator(const Communicator &) = delete;
+  Communicator &operator=(const Communicator &) = delete;
+
+  /// Makes the device current, which other calls expect. Throws
+  /// std::runtime_error.
+  void useDevice() const { options.cuda->useDevice(options.device); }
+  ncclResult_t join(const ncclUniqueId &id);
+  /// Ends the communicator in good order. It must not be used after this.
+  ncclResult_t destroy();
+
+  /// Set the handle to null if NCCL does without.
+  ncclResult_t registerWindow(std::byte *base, size_t bytes);
+  ncclResult_t registerBuffer(std::byte *base, size_t bytes);
+  bool hasWindow() const { return window; }
+  bool hasBuffer() const { return buffer; }
+
+  ncclResult_t allGather(const std::byte *in, std::byte *out, size_t bytes,
+                         cudaStream_t stream);
+  ncclResult_t exchangeChunks(const std::byte *in, std::byte *out, size_t bytes,
+                              cudaStream_t stream);
+  ncclResult_t reduceScatter(const std::byte *in, std::byte *out,
+                             size_t elements, ncclDataType_t type,
+                             cudaStream_t stream);
+
+  /// Returns the result of work that has failed since its call, if any.
+  std::optional<ncclResult_t> findError();
+  bool isEnded() { return !live(); }
+  void abort() noexcept;
+  std::string textOf(ncclResult_t result) const;
+
+private:
+  /// Returns null if there is no communicator, or no longer.
+  ncclComm_t live() {
+    return isAborted ? nullptr : std::atomic_ref(comm).load();
+  }
+
+  const CommunicatorOptions options;
+  const NcclLibrary &nccl;
+  /// NCCL writes it as soon as the communicator can be aborted.
+  ncclComm_t comm = nullptr;
+  void *buffer = nullptr;
+  ncclWindow_t window = nullptr;
+  std::atomic<bool> isAborted{false};
+  std::mutex ending; ///< keeps `findError` from a communicator that ends
+};
+
+} // namespace fcdp

@@ -22,11 +22,12 @@ class Shape:
     vocabulary: int
     lora: int = 0
     dtype: torch.dtype = torch.float32
-    """Type of the parameters. Computation is always in bfloat16."""
+    """Type of the parameters."""
+    compute: torch.dtype = torch.bfloat16
     loss: torch.dtype = torch.float32
     """Type of the logits in the loss."""
     fused_loss: bool = False
-    """True if the loss is one kernel (crossentropy.py), on logits in bfloat16."""
+    """True if the loss is one kernel (crossentropy.py), on logits of the type of computation."""
     eager: bool = False
     """True if attention has no fused kernel but runs operator by operator: the backward pass then reads the scores."""
 
@@ -92,7 +93,7 @@ class Step(nn.Module):
 
     def __init__(self, shape: Shape, sequence: int) -> None:
         super().__init__()
-        self.loss, self.fused_loss = shape.loss, shape.fused_loss
+        self.compute, self.loss, self.fused_loss = shape.compute, shape.loss, shape.fused_loss
         self.tokens = nn.Embedding(shape.vocabulary, shape.width)
         self.positions = nn.Embedding(sequence, shape.width)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
@@ -102,13 +103,13 @@ class Step(nn.Module):
                 parameter.requires_grad_("lora_" in name)
 
     def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", self.compute):
             x = self.tokens(ids) + self.positions.weight
-            x = x.to(torch.bfloat16)
+            x = x.to(self.compute)
             for block in self.blocks:
                 x = block(x)
             x = self.norm(x)
             if self.fused_loss:
-                return fused_loss(x, self.tokens.weight.to(torch.bfloat16), labels)
+                return fused_loss(x, self.tokens.weight.to(self.compute), labels)
             logits = F.linear(x, self.tokens.weight)
         return F.cross_entropy(logits.to(self.loss).flatten(0, 1), labels.flatten())

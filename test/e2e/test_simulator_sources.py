@@ -19,7 +19,7 @@ import shapes  # noqa: E402
 from fused_blocks import LigerLlama, PackedLlama, pack  # noqa: E402
 from judge import MEMORY, RATE, Result  # noqa: E402
 from llama import Llama  # noqa: E402
-from sources import deepcompile, foundry, internevo, llmq, nanotron, vectorlm  # noqa: E402
+from sources import deepcompile, foundry, internevo, llmq, nanotron, vectorlm, zeropp  # noqa: E402
 from steps import BATCH, SEQUENCE, Steps, export, reshape  # noqa: E402
 from simulation import Simulator  # noqa: E402
 from test_simulator_validation import TOOLS, without_places  # noqa: E402
@@ -318,6 +318,23 @@ def test_deepcompile_is_shown_but_not_judged(tmp_path):
     columns = "model,gpu,gpus,micro_batch,seq,system,tok_s_per_gpu_chart_reading"
     (tmp_path / "deepcompile_h100.csv").write_text(f"{columns}\nLlama-3-70B,H100,32,1,512,ZeRO3,225")
     assert [run.unjudged for run in deepcompile.load(tmp_path).runs] == ["the network between its nodes is not published"]
+
+
+def test_zeropp_has_the_parameters_and_rates_of_its_baselines(tmp_path):
+    columns = "model,gpu,gpus,nodes,gpus_per_node,node_gbps,tokens_per_gpu,system,tflops_per_gpu"
+    rows = "18B,V100-32GB,384,24,16,400,2048,ZeRO-3,40\n18B,V100-32GB,384,24,16,400,2048,ZeRO++,53"
+    (tmp_path / "zeropp_v100.csv").write_text(f"{columns}\n{rows}")
+    source = zeropp.load(tmp_path)
+    (run,) = source.runs
+    assert source.left_out[0].startswith("1 runs of ZeRO++") and run.unjudged
+    assert (run.nodes, run.ranks, run.batch * run.sequence) == (24, 16, 2048)
+    assert run.cluster["inter"]["bandwidth"] == pytest.approx(48e9)
+    # 40 TFLOPs of 8 operations for a parameter and token.
+    assert run.rate == pytest.approx(277.8, rel=1e-3)
+    for name, shape in zeropp.MODELS.items():
+        with torch.device("meta"):
+            parameters = sum(parameter.numel() for parameter in shape.make(zeropp.SEQUENCE).parameters())
+        assert parameters == pytest.approx(1e9 * float(name.removesuffix("B")), rel=0.03), name
 
 
 def test_a_source_says_nothing_of_itself():

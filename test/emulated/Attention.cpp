@@ -51,25 +51,43 @@ Tensor randomState() {
   return made.zero_();
 }
 
+/// Returns the seconds of the kernels of attention, of which the forward pass
+/// has 2 products and the backward pass 5. A causal kernel computes half.
+double secondsOf(const Tensor &query, const Tensor &key, bool isBackward,
+                 bool isMasked, bool isCausal) {
+  auto &machine = fake::Machine::instance();
+  std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+  if (!machine.speed)
+    return 0;
+  double products = (isBackward ? 5 : 2) * (isCausal ? 0.5 : 1);
+  double flops = products * 2 * double(query.numel()) * double(key.size(2));
+  return machine.speed->first(isBackward ? "attention's backward pass"
+                                         : "attention") +
+         machine.speed->attention(flops, query.size(3), isBackward, isMasked);
+}
+
 /// Enqueues the forward kernel.
 void enqueueForward(const Tensor &query, const Tensor &key, const Tensor &value,
                     const std::optional<Tensor> &bias, const Tensor &out,
                     const Tensor &sums, bool isCausal,
                     std::optional<double> scale) {
-  enqueue([query = DeviceView(query), key = DeviceView(key),
-           value = DeviceView(value), bias = viewOf(bias),
-           out = DeviceView(out), sums = DeviceView(sums), isCausal, scale] {
-    auto [result, logSumExp] = at::_scaled_dot_product_flash_attention_for_cpu(
-        query.onHost(), key.onHost(), value.onHost(), 0.0, isCausal,
-        onHost(bias), scale);
-    out.onHost().copy_(result);
-    Tensor rows = sums.onHost();
-    if (rows.numel() == 0)
-      return;
-    int64_t tokens = logSumExp.size(2);
-    rows.fill_(std::numeric_limits<float>::infinity());
-    rows.narrow(2, 0, tokens).copy_(logSumExp);
-  });
+  enqueue(
+      [query = DeviceView(query), key = DeviceView(key),
+       value = DeviceView(value), bias = viewOf(bias), out = DeviceView(out),
+       sums = DeviceView(sums), isCausal, scale] {
+        auto [result, logSumExp] =
+            at::_scaled_dot_product_flash_attention_for_cpu(
+                query.onHost(), key.onHost(), value.onHost(), 0.0, isCausal,
+                onHost(bias), scale);
+        out.onHost().copy_(result);
+        Tensor rows = sums.onHost();
+        if (rows.numel() == 0)
+          return;
+        int64_t tokens = logSumExp.size(2);
+        rows.fill_(std::numeric_limits<float>::infinity());
+        rows.narrow(2, 0, tokens).copy_(logSumExp);
+      },
+      secondsOf(query, key, false, bias && bias->defined(), isCausal));
 }
 
 /// Enqueues the backward kernel. `sums` may have more rows than there are
@@ -79,21 +97,24 @@ void enqueueBackward(const Tensor &grad, const Tensor &query, const Tensor &key,
                      const Tensor &out, const Tensor &sums, bool isCausal,
                      std::optional<double> scale,
                      const std::array<Tensor, 3> &grads) {
-  enqueue([grad = DeviceView(grad), query = DeviceView(query),
-           key = DeviceView(key), value = DeviceView(value),
-           bias = viewOf(bias), out = DeviceView(out), sums = DeviceView(sums),
-           isCausal, scale, gradQuery = DeviceView(grads[0]),
-           gradKey = DeviceView(grads[1]), gradValue = DeviceView(grads[2])] {
-    Tensor queries = query.onHost();
-    auto [forQuery, forKey, forValue] =
-        at::_scaled_dot_product_flash_attention_for_cpu_backward(
-            grad.onHost(), queries, key.onHost(), value.onHost(), out.onHost(),
-            sums.onHost().narrow(2, 0, queries.size(2)).contiguous(), 0.0,
-            isCausal, onHost(bias), scale);
-    gradQuery.onHost().copy_(forQuery);
-    gradKey.onHost().copy_(forKey);
-    gradValue.onHost().copy_(forValue);
-  });
+  enqueue(
+      [grad = DeviceView(grad), query = DeviceView(query),
+       key = DeviceView(key), value = DeviceView(value), bias = viewOf(bias),
+       out = DeviceView(out), sums = DeviceView(sums), isCausal, scale,
+       gradQuery = DeviceView(grads[0]), gradKey = DeviceView(grads[1]),
+       gradValue = DeviceView(grads[2])] {
+        Tensor queries = query.onHost();
+        auto [forQuery, forKey, forValue] =
+            at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                grad.onHost(), queries, key.onHost(), value.onHost(),
+                out.onHost(),
+                sums.onHost().narrow(2, 0, queries.size(2)).contiguous(), 0.0,
+                isCausal, onHost(bias), scale);
+        gradQuery.onHost().copy_(forQuery);
+        gradKey.onHost().copy_(forKey);
+        gradValue.onHost().copy_(forValue);
+      },
+      secondsOf(query, key, true, bias && bias->defined(), isCausal));
 }
 
 } // namespace

@@ -293,6 +293,9 @@ double secondsOf(const c10::OperatorHandle &op, const Stack &arguments,
   const at::Tensor &left = arguments[0].toTensor(),
                    &right = arguments[1].toTensor();
   std::string type = nameOfType(left.scalar_type());
+  TORCH_CHECK(!speed->lacks(type),
+              "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when multiplying ", type,
+              "\nthe second line of a long message");
   double flops = 2.0 * double(left.numel()) * double(right.size(1));
   return speed->first(name + type) + speed->product(type, flops, bytes);
 }

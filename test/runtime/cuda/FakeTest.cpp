@@ -164,6 +164,46 @@ TEST_F(FakeMachine, EventsShowTheDevicesOwnTime) {
   EXPECT_NEAR(sums[1] - sums[0], 2 + 1.5, 1e-6);
 }
 
+TEST_F(FakeMachine, CopiesShareTheMemoryOfTheHost) {
+  SpeedOfMachine speed("h2d=4096,d2h=2048,host=4608");
+  auto world = make(fake::Policy::Late);
+  Backend &backend = world->backend(0);
+  std::unique_ptr<StreamClock> clock = world->cudaBackend(0).makeClock();
+  std::byte *device = backend.deviceBase(), *host = backend.hostBase();
+  // One direction alone is as fast as its link, and both at once are not.
+  for (bool isBoth : {false, true, false}) {
+    clock->begin();
+    for (StreamId stream : {StreamId::H2D, StreamId::D2H})
+      clock->mark(stream);
+    for (int i = 0; i < 2; ++i)
+      backend.copy(StreamId::H2D, device, host, bytes / 2);
+    if (isBoth)
+      backend.copy(StreamId::D2H, host + bytes, device + bytes, bytes / 2);
+    for (StreamId stream : {StreamId::H2D, StreamId::D2H})
+      clock->mark(stream);
+    backend.synchronize();
+    ASSERT_EQ(backend.failure(), "");
+    double last = 0;
+    for (StreamId stream : {StreamId::H2D, StreamId::D2H}) {
+      std::vector<double> marks = clock->read(stream);
+      last = std::max(last, marks[1] - marks[0]);
+    }
+    EXPECT_NEAR(last, isBoth ? 1.5 * bytes / 4608 : bytes / 4096.0, 1e-6);
+  }
+}
+
+TEST_F(FakeMachine, ProductsBecomeSlowerAndFirstRunsAreSlow) {
+  fake::Speed speed("f32=1e6,heat=2.5,sustained=0.5,first=3,firsts=2,"
+                    "attention=1e6,masked=0.5,narrow=0.25");
+  for (double seconds : {1, 1, 1, 2, 2})
+    EXPECT_DOUBLE_EQ(speed.product("f32", 1e6, 0), seconds);
+  for (double seconds : {3, 3, 0})
+    EXPECT_EQ(speed.first("anything"), seconds);
+  EXPECT_DOUBLE_EQ(speed.attention(1e6, 128, false, true), 2);
+  EXPECT_DOUBLE_EQ(speed.attention(1e6, 64, false, false), 4);
+  EXPECT_TRUE(fake::Speed("bf16=-1").lacks("bf16"));
+}
+
 TEST_F(FakeMachine, ASpeedThatIsNotKnownIsAnError) {
   EXPECT_THROW(fake::Speed("f32=1e9,tf32=1"), std::invalid_argument);
   EXPECT_THROW(fake::Speed("f32"), std::invalid_argument);

@@ -3,12 +3,14 @@
 // The cluster that fcdp-run derives from measured times.
 #include "probe/LinkFit.h"
 #include "probe/ProbeOperators.h"
+#include "probe/ProbeSustained.h"
 #include "probe/ProbedCluster.h"
 #include "profile/OverRanks.h"
 #include "profile/RankTraces.h"
 
 #include <ATen/record_function.h>
 #include <algorithm>
+#include <cmath>
 #include <gtest/gtest.h>
 #include <set>
 
@@ -128,7 +130,7 @@ TEST(ProbeOperators, RunEachWorkOnceBeforeItCounts) {
   auto handle = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&OperatorLog::record).needsInputs(true));
   OperatorRates rates = measureOperators(
-      at::kCPU,
+      at::kCPU, {DType::F64, DType::F32, DType::BF16, DType::F16},
       [&](const Work &before, const Work &work) {
         before();
         log.isCounting = true;
@@ -138,11 +140,10 @@ TEST(ProbeOperators, RunEachWorkOnceBeforeItCounts) {
       },
       1 << 18);
   at::removeCallback(handle);
-  // One addition, copies of two sizes, and products of two shapes and four
-  // types.
-  EXPECT_EQ(rates.products.size(), 8u);
+  // One addition, copies of two sizes, and products of four shapes and types.
+  EXPECT_EQ(rates.products.size(), 16u);
   EXPECT_EQ(rates.curve.size(), 2u);
-  EXPECT_GE(log.counted.size(), 11u);
+  EXPECT_GE(log.counted.size(), 19u);
   for (const std::string &work : log.counted)
     EXPECT_TRUE(log.uncounted.count(work)) << work;
 }
@@ -150,10 +151,38 @@ TEST(ProbeOperators, RunEachWorkOnceBeforeItCounts) {
 TEST(ProbeOperators, FindRatesOfWhatTheyDo) {
   // Each measure takes a second: 100 additions, or 2 products.
   OperatorRates rates = measureOperators(
-      at::kCPU, [](const Work &, const Work &) { return 1.0; }, 1 << 16);
+      at::kCPU, {DType::F64, DType::F32},
+      [](const Work &, const Work &) { return 1.0; }, 1 << 16);
   EXPECT_DOUBLE_EQ(rates.launchLatency, 1.0 / 100);
-  EXPECT_DOUBLE_EQ(rates.best(DType::F32), 2.0 * 128 * 128 * 128 / 0.5);
-  EXPECT_EQ(rates.best(DType::I8), 0);
+  // The gap between two kernels is not a part of their times.
+  EXPECT_DOUBLE_EQ(rates.best(DType::F32), 2.0 * 128 * 128 * 128 / 0.49);
+  EXPECT_EQ(rates.best(DType::BF16), 0);
+  // All shapes took the same time, so the square has the greatest rate.
+  EXPECT_EQ(rates.largestOfFastest().m, 128);
+  EXPECT_EQ(rates.products.size(), 8u);
+  EXPECT_DOUBLE_EQ(rates.products[2].flops, 2.0 * 128 * 128 * 8 / 0.49);
+}
+
+TEST(ProbeSustained, ComparesTheLastRoundsWithTheFirst) {
+  // A product of half a second, so that there is one in each round.
+  ProbedProduct product{DType::F32, 128, 128, 128, 2 * 2.0 * 128 * 128 * 128};
+  int rounds = 0;
+  SustainedFigures found =
+      measureSustained(at::kCPU, product, 0.01, [&](const Work &work) {
+        work();
+        // Two of four devices become slow.
+        double slow = ++rounds > 3 ? 1.01 : 0.51;
+        return std::vector<double>{0.51, slow, 0.51, slow};
+      });
+  // 5 s of load.
+  EXPECT_EQ(rounds, 8);
+  EXPECT_DOUBLE_EQ(found.share, 0.5 / 0.75);
+  EXPECT_NEAR(found.variation.value(), std::sqrt(4 * 0.0625 / 3) / 0.76, 1e-12);
+}
+
+TEST(ProbeSustained, TwoRanksSayLittleOfOthers) {
+  EXPECT_FALSE(findVariation({1, 2, 3}));
+  EXPECT_EQ(findVariation({2, 2, 2, 2}), 0);
 }
 
 TEST(ProbedCluster, DescribesGpus) {
@@ -171,16 +200,40 @@ TEST(ProbedCluster, DescribesGpus) {
   // A cache is faster than the memory.
   gpu.rates.curve = {{65536, 1e11}, {1048576, 4e11}, {4194304, 2e11}};
   gpu.issue = {1e-6, 2e-6, 3e-6};
+  gpu.attention = {
+      DType::BF16, {{128, 2e11}, {256, 3e12}}, {{128, 1e11}}, 0.5, 1};
+  gpu.sustained = {0.9, 0.01};
+  gpu.missingTypes = {{DType::F16, "no kernel"}};
+  cluster.bf16 = 1e12;
+  cluster.f32 = 5e11;
+  cluster.hostBandwidth = 4e11;
   std::string text = toYaml(cluster);
   for (const char *expected :
        {"# GPUs, today.\nname: probed\n",
         "  reserved:\n    context: 5\n    communicators: 6\n    workspace: 7\n",
         "  memory_curve: [[6.554e+04, 0.5], [1.049e+06, 1], [4.194e+06, 1]]\n",
-        "    - {type: bf16, m: 8, n: 128, k: 64, flops: 1e+12}\n",
+        "    bf16: 1e+12\n    f16: 5e+11 # assumed as f32: not measured, as "
+        "this "
+        "GPU has no such products: no kernel\n",
+        "    - {type: bf16, m: 8, n: 128, k: 64, flops: 1e+12}\n"
+        "  attention: # causal, heads of 128, in bf16\n"
+        "    forward: [[128, 0.2], [256, 1]]\n    backward: [[128, 0.1]]\n"
+        "    masked: 0.5\n    narrow: 1\n",
+        "  sustained: 0.9\n  variation: 0.01\n",
+        "  memory_bandwidth: 4e+11 # of copies in both directions at once\n",
         "  compute_capability: 8.6\n", "    transfer: 3e-06\n",
-        "flat_collectives: ring\nspread:\n", "  issue: 0.1\n"})
+        "flat_collectives: ring\nspread:\n",
+        "  issue: 0.1\n  attention: 0.05\n"})
     EXPECT_NE(text.find(expected), std::string::npos) << expected << text;
   EXPECT_EQ(text.find("codec"), std::string::npos) << text;
+  gpu.attention.reset();
+  gpu.whyNoAttention = "too old";
+  text = toYaml(cluster);
+  EXPECT_NE(text.find("  # attention is not measured, as this GPU has none: "
+                      "too old\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("attention:"), std::string::npos) << text;
 }
 
 TEST(ProbedCluster, DescribesLinksOfNodesAndRanks) {

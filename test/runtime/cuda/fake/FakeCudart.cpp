@@ -7,6 +7,7 @@
 #include "cuda/SumChunks.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -183,17 +184,6 @@ void copyNow(void *dst, const void *src, size_t bytes, bool isPageable) {
     std::memmove(to, from, bytes);
 }
 
-double secondsOfCopy(const void *dst, const void *src, size_t bytes) {
-  if (!machine().speed)
-    return 0;
-  Speed &speed = *machine().speed;
-  bool isToDevice = machine().isDeviceMemory(dst);
-  if (isToDevice && machine().isDeviceMemory(src))
-    return speed.kernel(2.0 * double(bytes));
-  return speed.first(isToDevice ? "h2d" : "d2h") +
-         speed.copy(!isToDevice, double(bytes));
-}
-
 /// Returns the stream or, for null, the current device's default stream, for
 /// which no other stream waits.
 std::shared_ptr<Stream> at(cudaStream_t stream) {
@@ -204,6 +194,30 @@ std::shared_ptr<Stream> at(cudaStream_t stream) {
   if (!own)
     own = machine().makeStream(currentDevice, 0);
   return own;
+}
+
+/// Puts a copy on the stream.
+void putCopy(cudaStream_t stream, void *dst, const void *src, size_t bytes,
+             bool isPageable) {
+  auto copy = [=] {
+    copyNow(dst, src, bytes, isPageable);
+    return true;
+  };
+  if (!machine().speed)
+    return put(stream, copy);
+  Speed &speed = *machine().speed;
+  bool isToDevice = machine().isDeviceMemory(dst);
+  if (isToDevice && machine().isDeviceMemory(src))
+    return put(stream, copy, speed.kernel(2.0 * double(bytes)));
+  double seconds = speed.first((isToDevice ? "h2d " : "d2h ") +
+                               std::to_string(std::bit_width(bytes))) +
+                   speed.copy(!isToDevice, double(bytes));
+  put(stream, copy, seconds);
+  put(stream, [=, on = at(stream), seen = machine().timeSeen()] {
+    on->time = machine().speed->endOfCopy(!isToDevice, seen, on->time - seconds,
+                                          on->time, double(bytes));
+    return true;
+  });
 }
 
 template <typename IsDone>
@@ -549,13 +563,7 @@ cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes,
       !machine().translate(dst, bytes) || !machine().translate(src, bytes);
   if (isPageable && stream && stream->captured)
     return result(cudaErrorStreamCaptureUnsupported);
-  put(
-      stream,
-      [=] {
-        copyNow(dst, src, bytes, isPageable);
-        return true;
-      },
-      secondsOfCopy(dst, src, bytes));
+  putCopy(stream, dst, src, bytes, isPageable);
   if (isPageable) {
     machine().count("copies of pageable memory");
     waitFor(lock, at(stream));

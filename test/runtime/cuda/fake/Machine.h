@@ -109,6 +109,9 @@ public:
   /// Locked. Runs all work that can run, and returns whether none is left.
   bool isIdle();
 
+  /// Locked. Returns the latest end of work that the host has seen. Work that
+  /// it enqueues then begins no earlier.
+  double timeSeen() const { return seen; }
   /// Locked. Returns the seed with which `Policy::Ahead` has that stream ahead.
   uint32_t numberOf(const std::shared_ptr<Stream> &stream) const;
   /// Locked. Sets the policy, and counts a call.
@@ -163,8 +166,6 @@ private:
   void runOthers();
   void runAhead();
 
-  /// The latest end of work that the host has seen. Work that it enqueues then
-  /// begins no earlier.
   double seen = 0;
   std::vector<std::shared_ptr<Stream>> streams;
   std::map<const std::byte *, Region> device, host;

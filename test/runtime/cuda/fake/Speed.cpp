@@ -3,6 +3,7 @@
 #include "Speed.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 #include <stdexcept>
 
@@ -12,10 +13,16 @@ namespace {
 
 /// Rates in operations or bytes per second, seconds, and bytes.
 constexpr const char *kKeys[] = {
-    "f64",        "f32",     "bf16",        "f16",         "memory",
-    "launch",     "h2d",     "d2h",         "copy_start",  "node",
-    "node_start", "local",   "world",       "first",       "local_start",
-    "device",     "context", "world_start", "communicator"};
+    "f64",    "f32",         "bf16",        "f16",
+    "memory", "launch",      "h2d",         "d2h",
+    "host",   "copy_start",  "node",        "node_start",
+    "local",  "local_start", "world",       "world_start",
+    "first",  "firsts",      "sustained",   "heat",
+    "device", "context",     "attention",   "attention_backward",
+    "masked", "narrow",      "communicator"};
+
+/// Heads that the kernels of attention have no good tiles for.
+constexpr int64_t kNarrowHead = 64;
 
 } // namespace
 
@@ -50,14 +57,43 @@ double Speed::kernel(double bytes) const {
   return get("launch", 0) + seconds("memory", bytes);
 }
 
-double Speed::product(const std::string &type, double flops,
-                      double bytes) const {
+double Speed::product(const std::string &type, double flops, double bytes) {
+  bool isHot = secondsOfProducts >= get("heat", HUGE_VAL);
+  double longest =
+      std::max(seconds(type, flops) / (isHot ? get("sustained", 1) : 1),
+               seconds("memory", bytes));
+  secondsOfProducts += longest;
+  return get("launch", 0) + longest;
+}
+
+double Speed::attention(double flops, int64_t head, bool isBackward,
+                        bool isMasked) const {
+  double share = (isMasked ? get("masked", 1) : 1) *
+                 (head <= kNarrowHead ? get("narrow", 1) : 1);
   return get("launch", 0) +
-         std::max(seconds(type, flops), seconds("memory", bytes));
+         seconds(isBackward ? "attention_backward" : "attention",
+                 flops / share);
 }
 
 double Speed::copy(bool isToHost, double bytes) const {
   return get("copy_start", 0) + seconds(isToHost ? "d2h" : "h2d", bytes);
+}
+
+double Speed::endOfCopy(bool isToHost, double seen, double begin, double end,
+                        double bytes) {
+  double &delay = delays[isToHost];
+  if (seen >= copiesEnd) {
+    copiesBegan = begin;
+    copiedBytes = 0;
+    delays[0] = delays[1] = 0;
+  }
+  copiedBytes += bytes;
+  // A link that is slowed down has not been busy in the meantime.
+  double ofLink = end - delay;
+  end = std::max(ofLink, copiesBegan + seconds("host", copiedBytes));
+  delay = end - ofLink;
+  copiesEnd = std::max(copiesEnd, end);
+  return end;
 }
 
 double Speed::collective(const std::string &kind, double bytes) const {
@@ -65,7 +101,7 @@ double Speed::collective(const std::string &kind, double bytes) const {
 }
 
 double Speed::first(const std::string &work) {
-  return known.insert(work).second ? get("first", 0) : 0;
+  return ++runs[work] <= get("firsts", 1) ? get("first", 0) : 0;
 }
 
 } // namespace fcdp::fake

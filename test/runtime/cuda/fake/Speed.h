@@ -5,8 +5,8 @@
 // of the machine that the fake runs on.
 #pragma once
 
+#include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 
 namespace fcdp::fake {
@@ -22,15 +22,27 @@ public:
 
   /// A kernel that accesses so many bytes.
   double kernel(double bytes) const;
-  /// A matrix product in operands of `type`, "f32" or another one.
-  double product(const std::string &type, double flops, double bytes) const;
+  /// A matrix product in operands of `type`, "f32" or another one. After "heat"
+  /// seconds of products, rates are "sustained" times as high.
+  double product(const std::string &type, double flops, double bytes);
+  /// Fused attention. With a mask, or with heads of at most 64 elements, its
+  /// rate is "masked" or "narrow" times as high.
+  double attention(double flops, int64_t head, bool isBackward,
+                   bool isMasked) const;
+  /// Returns whether the device has no products of `type`: its rate is below 0.
+  bool lacks(const std::string &type) const { return get(type, 0) < 0; }
   /// A copy between host and device.
   double copy(bool isToHost, double bytes) const;
+  /// Returns when a copy ends that would take from `begin` to `end` alone. All
+  /// copies since the host has last seen the device idle, which was at `seen`,
+  /// share the rate "host".
+  double endOfCopy(bool isToHost, double seen, double begin, double end,
+                   double bytes);
   /// A collective in which each rank sends so many bytes to others. `kind` is
   /// "node", "local" or "world".
   double collective(const std::string &kind, double bytes) const;
-  /// The time that work takes longer when it runs for the first time, as CUDA
-  /// loads kernels and NCCL connects ranks then.
+  /// The time that work takes longer when it runs for the first time, or the
+  /// first "firsts" times, as CUDA loads kernels and NCCL connects ranks then.
   double first(const std::string &work);
   /// Bytes of the device that something takes, "device", "context" or
   /// "communicator"; 0 if it is not given.
@@ -41,7 +53,12 @@ private:
   double seconds(const std::string &rate, double amount) const;
 
   std::map<std::string, double> values;
-  std::set<std::string> known;
+  std::map<std::string, int> runs;
+  double secondsOfProducts = 0;
+  /// Of copies since the host has seen the device idle.
+  double copiesBegan = 0, copiesEnd = 0, copiedBytes = 0;
+  /// By how much the host's memory makes each direction late.
+  double delays[2] = {0, 0};
 };
 
 } // namespace fcdp::fake

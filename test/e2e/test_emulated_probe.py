@@ -2,27 +2,38 @@
 """The prober of GPUs on the emulated device, whose work takes times that are given: what it writes is what they say."""
 
 import os
+import statistics
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from harness import BIN, ToolError, Workshop, environment, tool
+from harness import BIN, Config, ToolError, Workshop, environment, free_port, rank_environment, tool
 
 PROGRAM = BIN / "fcdp-run-emulated"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="fcdp is built without the CUDA backend, or with a libtorch for CUDA")
 
 # Rates in operations and bytes per second, seconds, and bytes.
 FLOPS = {"f64": 1e9, "f32": 2e9, "bf16": 4e9, "f16": 3e9}
+FORWARD, BACKWARD, MASKED, NARROW = 2e9, 1.5e9, 0.5, 0.8
 MEMORY, LAUNCH = 5e9, 2e-5
-H2D, D2H, COPY_START = 4e8, 3e8, 1e-5
+H2D, D2H, HOST, COPY_START = 4e8, 3e8, 5e8, 1e-5
 NODE, NODE_START = 2e7, 4e-5
 LOCAL, LOCAL_START = 1e8, 3e-5
-DEVICE, CONTEXT, COMMUNICATOR = 256 << 20, 7_000_000, 3_000_000
+DEVICE, CONTEXT, COMMUNICATOR = 128 << 20, 7_000_000, 3_000_000
+# By rank: what is left of the rate of products when they have run for some time.
+SUSTAINED = (0.9, 0.88, 0.92, 0.9)
 SPEED: dict[str, float] = {
     **FLOPS,
+    "attention": FORWARD,
+    "attention_backward": BACKWARD,
+    "masked": MASKED,
+    "narrow": NARROW,
+    # All other measures of products are over by then.
+    "heat": 4,
     "memory": MEMORY,
     "launch": LAUNCH,
     "h2d": H2D,
@@ -35,8 +46,9 @@ SPEED: dict[str, float] = {
     "device": DEVICE,
     "context": CONTEXT,
     "communicator": COMMUNICATOR,
-    # The first run of anything would be seen in every figure.
+    # The first runs of anything would be seen in every figure.
     "first": 0.7,
+    "firsts": 3,
 }
 
 
@@ -52,13 +64,21 @@ def with_numbers(value: Any) -> Any:
         return value
 
 
-def fake(speed: dict[str, float]) -> dict[str, str]:
-    return environment({"FCDP_FAKE_SPEED": ",".join(f"{key}={value:.17g}" for key, value in speed.items())})
+def fake_speed(speed: dict[str, float]) -> dict[str, str]:
+    return {"FCDP_FAKE_SPEED": ",".join(f"{key}={value:.17g}" for key, value in speed.items())}
 
 
-def probe(path: Path, nodes: int, local: int) -> dict[str, Any]:
-    mesh = (f"--nodes={nodes}", f"--ranks-per-node={local}")
-    tool(PROGRAM, f"--probe-cluster={path}", "--target=cuda", *mesh, env=fake(SPEED), timeout=100)
+def probe(path: Path, nodes: int, local: int, speeds: Sequence[dict[str, float]]) -> dict[str, Any]:
+    """The description that ranks with these GPUs write."""
+    config, port = Config("", nodes, local), free_port()
+    command = [str(PROGRAM), f"--probe-cluster={path}", "--target=cuda"]
+    ranks = []
+    for rank in range(config.world):
+        env = rank_environment(config, rank, port) | fake_speed(speeds[rank % len(speeds)])
+        ranks.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+    printed = [rank.communicate(timeout=100)[0] for rank in ranks]
+    if any(rank.returncode for rank in ranks):
+        raise ToolError("\n".join(printed))
     described: dict[str, Any] = with_numbers(yaml.safe_load(path.read_text()))
     return described
 
@@ -72,7 +92,7 @@ def bus_bandwidth(whole: float, ranks: int, rate: float, start: float, summed: b
 
 def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
-    found = probe(path, 2, 2)
+    found = probe(path, 2, 2, [SPEED | {"host": HOST, "sustained": share} for share in SUSTAINED])
     device = found["device"]
     assert (device["memory"], device["compute_capability"], device["processors"]) == (DEVICE, 9.0, 132)
     # Two workspaces of 4 MiB, and four communicators: node and local, of gathers and reductions.
@@ -83,8 +103,20 @@ def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> 
         for row in rows:
             work = 2 * row["m"] * row["n"] * row["k"]
             moved = (row["m"] * row["k"] + row["k"] * row["n"] + row["m"] * row["n"]) * {"f64": 8, "f32": 4}.get(kind, 2)
-            assert row["flops"] == pytest.approx(work / (LAUNCH + max(work / rate, moved / MEMORY)), rel=1e-3)
+            assert row["flops"] == pytest.approx(work / max(work / rate, moved / MEMORY), rel=1e-3)
         assert device["flops"][kind] == max(row["flops"] for row in rows)
+        # Squares, and those with few rows, columns and summands.
+        shapes = {(row["m"], row["n"], row["k"]) for row in rows}
+        assert shapes >= {(128, 128, 128), (8, 128, 128), (128, 8, 128), (128, 128, 8)}
+    attention = device["attention"]
+    for name, rate in (("forward", FORWARD), ("backward", BACKWARD)):
+        assert [keys for keys, _ in attention[name]] == [128, 256]
+        assert all(share == pytest.approx(rate / FLOPS["bf16"], rel=5e-3) for _, share in attention[name])
+    assert (attention["masked"], attention["narrow"]) == (pytest.approx(MASKED, rel=5e-3), pytest.approx(NARROW, rel=5e-3))
+    # Seconds of the ranks under load, relative to those of a single product.
+    seconds = [1 / share for share in SUSTAINED]
+    assert device["sustained"] == pytest.approx(1 / statistics.mean(seconds), rel=2e-3)
+    assert device["variation"] == pytest.approx(statistics.stdev(seconds) / statistics.mean(seconds), rel=2e-2)
     # The smallest kernel accesses 48 bytes.
     assert device["launch_latency"] == pytest.approx(LAUNCH + 48 / MEMORY, rel=1e-3)
     assert device["memory_bandwidth"] == pytest.approx(MEMORY, rel=1e-3)
@@ -102,6 +134,8 @@ def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> 
             for whole, _, rate in rows:
                 expected = bus_bandwidth(whole, 2, bandwidth, start, kind == "reduce_scatter")
                 assert rate == pytest.approx(expected, rel=2e-3)
+    # Of a node of two ranks.
+    assert found["host"]["memory_bandwidth"] == pytest.approx(2 * HOST, rel=1e-3)
     assert min(found["host"]["issue"].values()) > 0
     assert 0 < device["collective_share"] < 0.5
     assert found["flat_collectives"] == "ring" and "codec" not in found
@@ -109,11 +143,21 @@ def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> 
     assert " a step on probed" in tool(BIN / "fcdp-sim", workshop.model("gpt").archive, f"--cluster={path}")
 
 
-def test_one_gpu(workshop: Workshop, tmp_path: Path) -> None:
+def test_one_old_gpu(workshop: Workshop, tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
-    found = probe(path, 1, 1)
-    assert found["device"]["reserved"]["communicators"] == 0 and found["device"]["collective_share"] == 0
+    found = probe(path, 1, 1, [SPEED | {"bf16": -1, "f16": -1, "attention": 5e8}])
+    device = found["device"]
+    assert device["reserved"]["communicators"] == 0 and device["collective_share"] == 0
     assert "collectives" not in found
+    # What a GPU does not have is not in the file, which says so.
+    assert {row["type"] for row in device["products"]} == {"f64", "f32"}
+    assert device["flops"]["bf16"] == device["flops"]["f16"] == device["flops"]["f32"]
+    text = path.read_text()
+    why = "assumed as f32: not measured, as this GPU has no such products: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED"
+    assert text.count(why) == 2 and "the second line" not in text
+    assert device["attention"]["forward"] == [[128, pytest.approx(5e8 / FLOPS["f32"], rel=5e-3)]]
+    assert "  # memory_bandwidth does not limit copies in both directions at once\n" in text
+    assert "  # variation is not measured: there are too few ranks\n" in text
     tool(BIN / "fcdp-sim", workshop.model("gpt").archive, f"--cluster={path}")
 
 
@@ -123,7 +167,7 @@ def test_refuses_gpus_that_differ(tmp_path: Path) -> None:
     ranks = []
     for rank in range(2):
         speed = SPEED | {"device": DEVICE + rank}
-        own = fake(speed) | job | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        own = environment() | fake_speed(speed) | job | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
         ranks.append(subprocess.Popen(command, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     printed = "".join(rank.communicate(timeout=60)[0] for rank in ranks)
     assert all(rank.returncode == 1 for rank in ranks), printed

@@ -16,9 +16,12 @@ class CpuProber : public Prober {
 public:
   explicit CpuProber(Job &job);
 
-  TransferLimits limits() const override { return {kMostTransfer, 0.5, 1}; }
+  TransferLimits limits() const override {
+    return {kMostTransfer, 0.5, 1, false};
+  }
   size_t mostPart(uint32_t) const override { return kMostTransfer; }
-  double time(StreamId stream, const Work &work) override;
+  double time(std::initializer_list<StreamId> streams,
+              const Work &work) override;
   void divideMemory(double available, ProbedCluster &found) override;
   void measureComputing(ProbedCluster &found) override;
 };
@@ -45,7 +48,7 @@ CpuProber::CpuProber(Job &job) : Prober(job) {
   backend = makeCpuBackend(std::move(made));
 }
 
-double CpuProber::time(StreamId, const Work &work) {
+double CpuProber::time(std::initializer_list<StreamId>, const Work &work) {
   double begin = readClock();
   work();
   finish();

@@ -12,6 +12,8 @@ namespace fcdp::run {
 
 /// The seconds of work in front of what is measured.
 static constexpr double kBacklogSeconds = 4e-3;
+/// The least time of a kernel that counts, as a share of one with the gap.
+static constexpr double kLeastShare = 0.05;
 
 double timeEach(const DeviceTimer &time, const Work &before, int count,
                 const Work &work) {
@@ -22,6 +24,10 @@ double timeEach(const DeviceTimer &time, const Work &before, int count,
                   work();
               }) /
          count;
+}
+
+double withoutGap(double seconds, double gap) {
+  return std::max(seconds - gap, kLeastShare * seconds);
 }
 
 Work makeBacklog(c10::Device device, const DeviceTimer &time) {

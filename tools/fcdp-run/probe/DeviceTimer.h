@@ -18,6 +18,10 @@ using DeviceTimer = std::function<double(const Work &before, const Work &)>;
 double timeEach(const DeviceTimer &time, const Work &before, int count,
                 const Work &work);
 
+/// Returns the seconds of a kernel, of `seconds` from its begin to the next
+/// one's, where `gap` are those of a kernel with next to nothing to do.
+double withoutGap(double seconds, double gap);
+
 /// Returns work that keeps the device busy so long that the host is ahead of it
 /// while it issues what is measured behind. Works on libtorch's current stream.
 Work makeBacklog(c10::Device device, const DeviceTimer &time);

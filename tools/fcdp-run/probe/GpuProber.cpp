@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/WarmUp.h"
+#include "probe/ProbeAttention.h"
 #include "probe/ProbeIssue.h"
 #include "probe/ProbeOperators.h"
+#include "probe/ProbeProducts.h"
+#include "probe/ProbeSustained.h"
 #include "probe/Prober.h"
 #include "profile/OverRanks.h"
 #include "session/Gpu.h"
@@ -10,6 +13,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StreamGuard.h>
 #include <ctime>
+#include <limits>
 #include <stdexcept>
 #include <torch/headeronly/version.h>
 
@@ -20,6 +24,11 @@ namespace {
 constexpr int kRepetitionsOfGpu = 5;
 /// The largest gather, and the share of a GPU's memory that it may be.
 constexpr uint64_t kMostGathered = 256 << 20, kGatheredShare = 16;
+/// Operands of attention have this part of the largest gather.
+constexpr uint64_t kOperandShare = 8;
+/// The first compute capability for which PyTorch has the flash kernel, and the
+/// compiler calls it.
+constexpr uint32_t kFlashMajor = 8;
 /// Calls whose issue is timed.
 constexpr int kIssuedTransfers = 50;
 /// A clock's tick, where something took less.
@@ -31,23 +40,36 @@ public:
 
   // A GPU's link is faster than a host's memory, and up to ten transfers are
   // behind one another, as nccl-tests has them.
-  TransferLimits limits() const override { return {kProbeWindow, 0.1, 10}; }
+  TransferLimits limits() const override {
+    return {kProbeWindow, 0.1, 10, true};
+  }
   size_t mostPart(uint32_t ranks) const override;
-  double time(StreamId stream, const Work &work) override {
-    return timeBehind(stream, [] {}, work);
+  double time(std::initializer_list<StreamId> streams,
+              const Work &work) override {
+    return timeBehind(streams, [] {}, work);
   }
   void divideMemory(double available, ProbedCluster &found) override;
   void measureComputing(ProbedCluster &found) override;
+  void measureUnderLoad(ProbedCluster &found) override;
   void beginLinks() override { usedBeforeLinks = gpu->usedBytes(); }
   void endLinks(ProbedCluster &found) override;
 
 private:
   void requireEqualGpus(const GpuFacts &facts);
   GpuRequest makeRequest() const;
+  /// Returns the first reason that any rank has, or nothing.
+  std::string firstReason(const std::string &own);
+  /// Returns the types in which all ranks multiply matrices, and adds why the
+  /// others are missing.
+  std::vector<DType> findTypes(ProbedGpuFacts &known);
+  void measureAttentionOf(ProbedGpuFacts &known, const DeviceTimer &time);
   IssueRates measureHost();
   /// Returns the seconds in which the device does the second piece of work on
-  /// the stream.
-  double timeBehind(StreamId stream, const Work &before, const Work &work);
+  /// the streams.
+  double timeBehind(std::initializer_list<StreamId> streams, const Work &before,
+                    const Work &work);
+  /// Makes libtorch work on the stream for computing.
+  c10::StreamGuard useComputeStream() const;
   /// Frees what libtorch keeps, and returns the bytes in use.
   uint64_t countUsed();
   c10::Device torchDevice() const {
@@ -141,17 +163,30 @@ GpuProber::GpuProber(const ProbeOptions &options, Job &job,
       double(made.collectiveProcessors) / double(facts.processors);
 }
 
-double GpuProber::timeBehind(StreamId stream, const Work &before,
-                             const Work &work) {
+double GpuProber::timeBehind(std::initializer_list<StreamId> streams,
+                             const Work &before, const Work &work) {
   finish();
   clock->begin();
   before();
-  clock->mark(stream);
+  for (StreamId stream : streams)
+    clock->mark(stream);
   work();
-  clock->mark(stream);
+  for (StreamId stream : streams)
+    clock->mark(stream);
   finish();
-  std::vector<double> marks = clock->read(stream);
-  return marks[1] - marks[0];
+  double begin = std::numeric_limits<double>::infinity(), end = -begin;
+  for (StreamId stream : streams) {
+    std::vector<double> marks = clock->read(stream);
+    begin = std::min(begin, marks[0]);
+    end = std::max(end, marks[1]);
+  }
+  return end - begin;
+}
+
+c10::StreamGuard GpuProber::useComputeStream() const {
+  return c10::StreamGuard(
+      c10::Stream(c10::Stream::UNSAFE, torchDevice(),
+                  reinterpret_cast<c10::StreamId>(gpu->computeStream)));
 }
 
 void GpuProber::divideMemory(double available, ProbedCluster &found) {
@@ -184,11 +219,47 @@ IssueRates GpuProber::measureHost() {
   return issue;
 }
 
+std::string GpuProber::firstReason(const std::string &own) {
+  finish();
+  for (const std::string &reason :
+       job.exchange(own, "exchange of what GPUs can do"))
+    if (!reason.empty())
+      return reason;
+  return "";
+}
+
+std::vector<DType> GpuProber::findTypes(ProbedGpuFacts &known) {
+  std::vector<DType> types;
+  for (DType type : {DType::F64, DType::F32, DType::BF16, DType::F16}) {
+    std::string why = firstReason(whyNoProducts(torchDevice(), type));
+    if (why.empty())
+      types.push_back(type);
+    else
+      known.missingTypes.emplace_back(type, why);
+  }
+  return types;
+}
+
+void GpuProber::measureAttentionOf(ProbedGpuFacts &known,
+                                   const DeviceTimer &time) {
+  AttentionProbe probe{torchDevice(), DType::F32, known.major >= kFlashMajor,
+                       size_t(mostGathered / kOperandShare)};
+  for (DType type : {DType::BF16, DType::F16, DType::F32})
+    if (known.rates.best(type) > 0) {
+      probe.type = type;
+      break;
+    }
+  probe.isFlash &= probe.type != DType::F32;
+  known.whyNoAttention = firstReason(whyNoAttention(probe));
+  if (known.whyNoAttention.empty())
+    known.attention =
+        measureAttention(probe, time, makeBacklog(torchDevice(), time),
+                         known.rates.launchLatency);
+}
+
 void GpuProber::measureComputing(ProbedCluster &found) {
   ProbedGpuFacts &known = *found.gpu;
-  c10::StreamGuard guard(
-      c10::Stream(c10::Stream::UNSAFE, torchDevice(),
-                  reinterpret_cast<c10::StreamId>(gpu->computeStream)));
+  c10::StreamGuard guard = useComputeStream();
   uint64_t before = gpu->usedBytes();
   warmUpProducts(torchDevice());
   uint64_t after = countUsed();
@@ -196,10 +267,12 @@ void GpuProber::measureComputing(ProbedCluster &found) {
   auto time = [&](const Work &before, const Work &work) {
     std::vector<double> seconds;
     for (int i = 0; i < kRepetitionsOfGpu; ++i)
-      seconds.push_back(timeBehind(StreamId::Compute, before, work));
+      seconds.push_back(timeBehind({StreamId::Compute}, before, work));
     return std::max(mean(medianOf(seconds)), kTickOfGpu);
   };
-  known.rates = measureOperators(torchDevice(), time, mostGathered);
+  known.rates =
+      measureOperators(torchDevice(), findTypes(known), time, mostGathered);
+  measureAttentionOf(known, time);
   known.issue = measureHost();
   found.f64 = known.rates.best(DType::F64);
   found.f32 = known.rates.best(DType::F32);
@@ -210,6 +283,17 @@ void GpuProber::measureComputing(ProbedCluster &found) {
   // The code of kernels that operators have loaded.
   uint64_t last = countUsed();
   known.context += last - std::min(after, last);
+}
+
+void GpuProber::measureUnderLoad(ProbedCluster &found) {
+  c10::StreamGuard guard = useComputeStream();
+  auto time = [&](const Work &work) {
+    double own = timeBehind({StreamId::Compute}, [] {}, work);
+    return job.gather({&own, 1}, "exchange of the probe");
+  };
+  found.gpu->sustained =
+      measureSustained(torchDevice(), found.gpu->rates.largestOfFastest(),
+                       found.launchLatency, time);
 }
 
 void GpuProber::endLinks(ProbedCluster &found) {

@@ -72,8 +72,12 @@ void probeCluster(const ProbeOptions &options, Job &job) {
   progress.show("measuring copies");
   found.h2d = links.measureCopies(StreamId::H2D);
   found.d2h = links.measureCopies(StreamId::D2H);
+  if (prober->limits().hasTwoMemories)
+    found.hostBandwidth = links.measureBothWays(found.h2d, found.d2h);
   progress.show("measuring links");
   measureLinks(*prober, links, found);
+  progress.show("measuring computing under load");
+  prober->measureUnderLoad(found);
   progress.clear();
   if (job.rank() == 0) {
     // What cannot be written is not lost.

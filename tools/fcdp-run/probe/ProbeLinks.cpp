@@ -11,8 +11,12 @@ namespace fcdp::run {
 namespace {
 
 constexpr size_t kGrowthOfTransfers = 4;
-/// Copies that touch all memory at first are of so many bytes.
-constexpr size_t kTouchedAtOnce = 4 << 20;
+/// Copies that touch all memory at first, and those in both directions, are of
+/// so many bytes.
+constexpr size_t kBlock = 4 << 20;
+/// Copies in both directions take so long in each, if they do not slow down
+/// each other. If they take longer than this factor, they do.
+constexpr double kBothSeconds = 0.04, kSlowedDown = 1.1;
 constexpr int kRepetitions = 5;
 /// Transfers behind one another take so long together.
 constexpr double kRowSeconds = 0.01;
@@ -37,7 +41,7 @@ double LinkProbe::timeTransfer(const Transfer &transfer, size_t bytes,
   std::vector<double> seconds;
   for (int i = 0; i < kRepetitions; ++i) {
     job.barrier("begin of a transfer of the probe");
-    double own = isMine ? prober.time(transfer.stream, work) / inRow : 0;
+    double own = isMine ? prober.time({transfer.stream}, work) / inRow : 0;
     double ofRanks =
         secondsOverRanks(job.mesh(), transfer.axis,
                          job.gather({&own, 1}, "exchange of the probe"));
@@ -140,11 +144,53 @@ SharedLink LinkProbe::measureCopies(StreamId stream) {
     at += bytes;
   };
   // Memory that is touched first takes longer.
-  for (size_t done = 0; done < kProbeWindow; done += kTouchedAtOnce)
-    copy(kTouchedAtOnce);
+  for (size_t done = 0; done < kProbeWindow; done += kBlock)
+    copy(kBlock);
   prober.finish();
   Transfer transfer{stream, copy, prober.limits().mostCopied, std::nullopt};
   return measureLink(transfer, measureSizes(transfer));
+}
+
+double LinkProbe::timeCopies(std::initializer_list<StreamId> streams,
+                             const Work &work) {
+  std::vector<double> seconds;
+  for (int i = 0; i < kRepetitions; ++i) {
+    job.barrier("begin of a transfer of the probe");
+    seconds.push_back(prober.mean(prober.time(streams, work)));
+  }
+  return std::max(medianOf(seconds), kLeastSeconds);
+}
+
+std::optional<double> LinkProbe::measureBothWays(const SharedLink &h2d,
+                                                 const SharedLink &d2h) {
+  Backend &backend = prober.device();
+  // Each direction has a half of both memories.
+  std::byte *host = backend.hostBase() + kProbeWindow * job.place().local;
+  std::byte *device = backend.deviceBase();
+  constexpr size_t half = kProbeWindow / 2;
+  auto count = [](const SharedLink &link) {
+    return size_t(
+        std::max(kBothSeconds * link.each.bandwidth / double(kBlock), 1.0));
+  };
+  const size_t loads = count(h2d), stores = count(d2h);
+  auto copy = [&](size_t ofLoads, size_t ofStores) {
+    for (size_t i = 0; i < std::max(ofLoads, ofStores); ++i) {
+      size_t at = i * kBlock % half;
+      if (i < ofLoads)
+        backend.copy(StreamId::H2D, device + at, host + at, kBlock);
+      if (i < ofStores)
+        backend.copy(StreamId::D2H, host + half + at, device + half + at,
+                     kBlock);
+    }
+  };
+  double load = timeCopies({StreamId::H2D}, [&] { copy(loads, 0); }),
+         store = timeCopies({StreamId::D2H}, [&] { copy(0, stores); }),
+         both = timeCopies({StreamId::H2D, StreamId::D2H},
+                           [&] { copy(loads, stores); });
+  if (both < kSlowedDown * std::max(load, store))
+    return std::nullopt;
+  return double((loads + stores) * kBlock) * job.mesh().locals /
+         std::min(both, load + store);
 }
 
 } // namespace fcdp::run

@@ -23,6 +23,11 @@ public:
   SharedLink measureCollectives(Axis axis, StreamId stream, uint32_t ranks,
                                 ProbedCollectives &measured);
 
+  /// Returns the bytes per second of a node's memory, if copies in both
+  /// directions at once take longer than those in one.
+  std::optional<double> measureBothWays(const SharedLink &h2d,
+                                        const SharedLink &d2h);
+
 private:
   /// A transfer of so many bytes, and the axis along which it is a collective.
   struct Transfer {
@@ -36,6 +41,9 @@ private:
 
   double timeTransfer(const Transfer &transfer, size_t bytes, int inRow,
                       std::optional<uint32_t> onlyLocal = {});
+  /// Returns the median of runs of `work` on these streams, in seconds, of
+  /// means over ranks.
+  double timeCopies(std::initializer_list<StreamId> streams, const Work &work);
   uint32_t findSharers(const Transfer &transfer, size_t bytes,
                        double secondsOfAll);
   std::vector<TimedSize> measureSizes(const Transfer &transfer);

@@ -17,8 +17,6 @@ constexpr size_t kLeastBytesOfGpu = 1 << 16, kGrowthOfBytes = 4;
 /// Kernels between two marks, so that a mark's own time does not count.
 constexpr int kInRow = 20;
 constexpr int kLaunchesOfGpu = 100;
-/// The least time of a kernel that counts, as a share of one with the gap.
-constexpr double kLeastShare = 0.05;
 
 } // namespace
 
@@ -34,15 +32,14 @@ static std::vector<RateOfSize> measureCurve(c10::Device device,
                                at::TensorOptions(at::kByte).device(device)),
                to = at::empty_like(from);
     double seconds = timeEach(time, before, kInRow, [&] { to.copy_(from); });
-    curve.push_back(
-        {double(bytes),
-         double(bytes) / std::max(seconds - gap, kLeastShare * seconds)});
+    curve.push_back({double(bytes), double(bytes) / withoutGap(seconds, gap)});
   }
   return curve;
 }
 
-OperatorRates measureOperators(c10::Device device, const DeviceTimer &time,
-                               size_t mostBytes) {
+OperatorRates measureOperators(c10::Device device,
+                               const std::vector<DType> &types,
+                               const DeviceTimer &time, size_t mostBytes) {
   at::NoGradGuard noGrad;
   OperatorRates rates;
   Work before = makeBacklog(device, time);
@@ -50,8 +47,9 @@ OperatorRates measureOperators(c10::Device device, const DeviceTimer &time,
   at::Tensor one = at::ones({4}, options), sum = at::empty_like(one);
   rates.launchLatency = timeEach(time, before, kLaunchesOfGpu,
                                  [&] { at::add_out(sum, one, one); });
-  for (DType type : {DType::F64, DType::F32, DType::BF16, DType::F16}) {
-    auto products = measureProducts(device, type, time, before);
+  for (DType type : types) {
+    auto products =
+        measureProducts(device, type, time, before, rates.launchLatency);
     rates.products.insert(rates.products.end(), products.begin(),
                           products.end());
   }

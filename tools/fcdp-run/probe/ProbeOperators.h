@@ -6,12 +6,15 @@
 #include "probe/DeviceTimer.h"
 #include "probe/ProbedCluster.h"
 
+#include <vector>
+
 namespace fcdp::run {
 
-/// Returns rates of products and memory and the gap between two kernels. Copies
-/// access at most `mostBytes`. Before each measure the same work runs once
-/// without being counted. Works on libtorch's current stream.
-OperatorRates measureOperators(c10::Device device, const DeviceTimer &time,
-                               size_t mostBytes);
+/// Returns rates of memory and of products of these types, and the gap between
+/// two kernels. Copies access at most `mostBytes`. Before each measure the same
+/// work runs once without being counted. Works on libtorch's current stream.
+OperatorRates measureOperators(c10::Device device,
+                               const std::vector<DType> &types,
+                               const DeviceTimer &time, size_t mostBytes);
 
 } // namespace fcdp::run

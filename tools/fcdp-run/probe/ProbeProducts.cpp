@@ -2,6 +2,7 @@
 #include "probe/ProbeProducts.h"
 
 #include "operators/TorchTypes.h"
+#include "probe/TryWork.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
@@ -10,8 +11,16 @@ namespace fcdp::run {
 
 /// No larger product is tried of one that takes longer.
 static constexpr double kLongProduct = 5e-3;
-/// A product of few rows, as a small micro-batch has.
+/// The side of a square over its few rows, columns or summands: those of a
+/// small micro-batch, and of the two products of a LoRA adapter.
 static constexpr int64_t kThinness = 16;
+
+namespace {
+/// A product of m x k by k x n.
+struct Shape {
+  int64_t m, n, k;
+};
+} // namespace
 
 at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
                             int64_t columns) {
@@ -19,26 +28,39 @@ at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
   return at::empty({rows, columns}, options).normal_();
 }
 
-static ProbedProduct measureProduct(c10::Device device, DType type, int64_t m,
-                                    int64_t side, const DeviceTimer &time,
-                                    const Work &before) {
-  at::Tensor left = makeRandomMatrix(device, type, m, side),
-             right = makeRandomMatrix(device, type, side, side),
-             out = at::empty({m, side}, left.options());
+std::string whyNoProducts(c10::Device device, DType type) {
+  return tryWork([&] {
+    at::Tensor matrix =
+        makeRandomMatrix(device, type, kLeastRowsOfGpu, kLeastRowsOfGpu);
+    at::mm(matrix, matrix);
+  });
+}
+
+static ProbedProduct measureProduct(c10::Device device, DType type,
+                                    const Shape &shape, const DeviceTimer &time,
+                                    const Work &before, double gap) {
+  auto [m, n, k] = shape;
+  at::Tensor left = makeRandomMatrix(device, type, m, k),
+             right = makeRandomMatrix(device, type, k, n),
+             out = at::empty({m, n}, left.options());
   double seconds =
       timeEach(time, before, 2, [&] { at::mm_out(out, left, right); });
-  return {type, m, side, side,
-          2.0 * double(m) * double(side) * double(side) / seconds};
+  return {type, m, n, k,
+          2.0 * double(m) * double(n) * double(k) / withoutGap(seconds, gap)};
 }
 
 std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
                                            const DeviceTimer &time,
-                                           const Work &before) {
+                                           const Work &before, double gap) {
   std::vector<ProbedProduct> products;
-  for (int64_t rows = kLeastRowsOfGpu; rows <= kMostRowsOfGpu; rows *= 2) {
-    products.push_back(
-        measureProduct(device, type, rows / kThinness, rows, time, before));
-    products.push_back(measureProduct(device, type, rows, rows, time, before));
+  for (int64_t side = kLeastRowsOfGpu; side <= kMostRowsOfGpu; side *= 2) {
+    int64_t thin = side / kThinness;
+    // The square is the last: its time decides whether to go on.
+    for (const Shape &shape :
+         {Shape{thin, side, side}, Shape{side, thin, side},
+          Shape{side, side, thin}, Shape{side, side, side}})
+      products.push_back(
+          measureProduct(device, type, shape, time, before, gap));
     if (products.back().seconds() > kLongProduct)
       break;
   }

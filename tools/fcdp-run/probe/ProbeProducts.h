@@ -8,6 +8,7 @@
 #include "probe/ProbedCluster.h"
 
 #include <ATen/core/Tensor.h>
+#include <string>
 #include <vector>
 
 namespace fcdp::run {
@@ -19,9 +20,15 @@ inline constexpr int64_t kLeastRowsOfGpu = 128, kMostRowsOfGpu = 8192;
 at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
                             int64_t columns);
 
-/// Returns products of growing sizes in operands of `type`.
+/// Returns why the device cannot multiply matrices of `type`, in libtorch's
+/// words, or nothing if it can.
+std::string whyNoProducts(c10::Device device, DType type);
+
+/// Returns products of growing sizes in operands of `type`: squares, and those
+/// with few rows, columns or summands. The gap to the next kernel does not
+/// count in their times.
 std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
                                            const DeviceTimer &time,
-                                           const Work &before);
+                                           const Work &before, double gap);
 
 } // namespace fcdp::run

@@ -23,6 +23,8 @@ constexpr const char kSpread[] = R"(spread:
 )";
 constexpr const char kCodecSpread[] = "  codec: 0.05\n";
 constexpr const char kIssueSpread[] = "  issue: 0.1\n";
+/// Heads of other sizes reach other shares.
+constexpr const char kAttentionSpread[] = "  attention: 0.05\n";
 
 std::string spell(double number) {
   char text[32];
@@ -106,14 +108,78 @@ std::string describeCurve(const std::vector<RateOfSize> &curve) {
   return entry("memory_curve", "[" + text + "]");
 }
 
-std::string describeGpu(const ProbedGpuFacts &gpu) {
+/// A type without products counts as f32, from which libraries convert.
+std::string describeFlops(const ProbedCluster &cluster) {
+  std::string text;
+  for (const auto &[type, rate] :
+       {std::pair(DType::F64, cluster.f64), std::pair(DType::F32, cluster.f32),
+        std::pair(DType::BF16, cluster.bf16),
+        std::pair(DType::F16, cluster.f16)}) {
+    std::string why;
+    if (cluster.gpu)
+      for (const auto &[missing, reason] : cluster.gpu->missingTypes)
+        why = missing == type ? reason : why;
+    text += "  " +
+            (why.empty()
+                 ? entry(name(type), spell(rate))
+                 : entry(name(type), spell(cluster.f32) +
+                                         " # assumed as f32: not measured, as "
+                                         "this GPU has no such products: " +
+                                         why));
+  }
+  return text;
+}
+
+/// Shares of the rate of products in operands of the same type.
+std::string describeShares(const char *key,
+                           const std::vector<RateOfKeys> &rates, double whole) {
+  std::string text;
+  for (const RateOfKeys &point : rates)
+    text += (text.empty() ? "[" : ", [") + spell(point.keys) + ", " +
+            spell(std::min(point.rate / whole, 1.0)) + "]";
+  return "  " + entry(key, "[" + text + "]");
+}
+
+std::string describeAttention(const ProbedCluster &cluster) {
+  const ProbedGpuFacts &gpu = *cluster.gpu;
+  if (!gpu.attention)
+    return "  # attention is not measured, as this GPU has none: " +
+           gpu.whyNoAttention + "\n";
+  const AttentionFigures &found = *gpu.attention;
+  double whole = gpu.rates.best(found.type);
+  return "  attention: # causal, heads of 128, in " +
+         std::string(name(found.type)) + "\n" +
+         describeShares("forward", found.forward, whole) +
+         describeShares("backward", found.backward, whole) + "  " +
+         entry("masked", spell(found.masked)) + "  " +
+         entry("narrow", spell(found.narrow));
+}
+
+std::string describeSustained(const SustainedFigures &found) {
+  return entry("sustained", spell(found.share)) +
+         (found.variation
+              ? entry("variation", spell(*found.variation))
+              : "  # variation is not measured: there are too few ranks\n");
+}
+
+std::string describeHostBandwidth(const std::optional<double> &bandwidth) {
+  if (bandwidth)
+    return entry("memory_bandwidth",
+                 spell(*bandwidth) + " # of copies in both directions at once");
+  return "  # memory_bandwidth does not limit copies in both directions at "
+         "once\n";
+}
+
+std::string describeGpu(const ProbedCluster &cluster) {
+  const ProbedGpuFacts &gpu = *cluster.gpu;
   return "  reserved:\n  " + entry("context", std::to_string(gpu.context)) +
          "  " + entry("communicators", std::to_string(gpu.communicators)) +
          "  " + entry("workspace", std::to_string(gpu.workspace)) +
          describeCurve(gpu.rates.curve) +
          entry("processors", std::to_string(gpu.processors)) +
-         describeProducts(gpu.rates.products) +
+         describeProducts(gpu.rates.products) + describeAttention(cluster) +
          entry("collective_share", spell(gpu.collectiveShare)) +
+         describeSustained(gpu.sustained) +
          entry("compute_capability",
                std::to_string(gpu.major) + "." + std::to_string(gpu.minor));
 }
@@ -135,6 +201,16 @@ double OperatorRates::best(DType type) const {
   return best;
 }
 
+ProbedProduct OperatorRates::largestOfFastest() const {
+  auto rank = [&](const ProbedProduct &product) {
+    return std::pair(best(product.type), product.operations());
+  };
+  return *std::max_element(products.begin(), products.end(),
+                           [&](const ProbedProduct &p, const ProbedProduct &q) {
+                             return rank(p) < rank(q);
+                           });
+}
+
 std::string toYaml(const ProbedCluster &cluster) {
   uint32_t locals = cluster.mesh.locals;
   // Without a peer, the link is as fast as the host, so that it limits nothing.
@@ -154,18 +230,16 @@ std::string toYaml(const ProbedCluster &cluster) {
   text += "device:\n" + entry("memory", std::to_string(cluster.deviceMemory)) +
           entry("memory_bandwidth", spell(cluster.memoryBandwidth)) +
           "  flops:\n";
-  for (const auto &[type, rate] :
-       {std::pair("f64", cluster.f64), std::pair("f32", cluster.f32),
-        std::pair("bf16", cluster.bf16), std::pair("f16", cluster.f16)})
-    text += "  " + entry(type, spell(rate));
+  text += describeFlops(cluster);
   // The rates are what operators have reached, not peaks.
   text += entry("compute_efficiency", "1") + entry("memory_efficiency", "1") +
           entry("launch_latency", spell(cluster.launchLatency));
   if (cluster.gpu)
-    text += describeGpu(*cluster.gpu);
+    text += describeGpu(cluster);
   text += "host:\n" + entry("memory", std::to_string(cluster.hostMemory));
   if (cluster.gpu)
-    text += describeIssue(cluster.gpu->issue);
+    text += describeHostBandwidth(cluster.hostBandwidth) +
+            describeIssue(cluster.gpu->issue);
   text += describeLink("inter", orElse(cluster.inter), locals,
                        note(cluster.inter, "there is one node"));
   text += describeLink("intra", orElse(cluster.intra), locals,
@@ -174,7 +248,8 @@ std::string toYaml(const ProbedCluster &cluster) {
   text += describeLink("d2h", cluster.d2h, locals, "");
   text += describeTables(cluster);
   if (cluster.gpu) // which codes no messages
-    return text + "flat_collectives: ring\n" + kSpread + kIssueSpread;
+    return text + "flat_collectives: ring\n" + kSpread + kIssueSpread +
+           (cluster.gpu->attention ? kAttentionSpread : "");
   return text + "codec:\n" + entry("rate", spell(cluster.codecRate)) + kSpread +
          kCodecSpread;
 }

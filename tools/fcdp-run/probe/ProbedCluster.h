@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fcdp::run {
@@ -24,9 +25,8 @@ struct ProbedProduct {
   int64_t m, n, k;
   double flops; ///< operations per second
 
-  double seconds() const {
-    return 2.0 * double(m) * double(n) * double(k) / flops;
-  }
+  double operations() const { return 2.0 * double(m) * double(n) * double(k); }
+  double seconds() const { return operations() / flops; }
 };
 
 /// The rate at which operators access memory that access so many bytes.
@@ -43,6 +43,30 @@ struct OperatorRates {
 
   /// The greatest rate of products in operands of `type`.
   double best(DType type) const;
+  /// The product with the most operations, of the type with the greatest rate.
+  /// Pre: there is a product.
+  ProbedProduct largestOfFastest() const;
+};
+
+/// The rate of attention with so many keys, in operations per second.
+struct RateOfKeys {
+  double keys, rate;
+};
+
+/// What a GPU's fused attention reaches.
+struct AttentionFigures {
+  DType type = DType::BF16; ///< of the operands
+  /// By ascending numbers of keys.
+  std::vector<RateOfKeys> forward, backward;
+  /// Factors of a mask that is given, and of narrow heads; at most 1.
+  double masked = 1, narrow = 1;
+};
+
+/// What a GPU reaches under a load that lasts.
+struct SustainedFigures {
+  double share = 1; ///< of the rates of single kernels, at most 1
+  /// The standard deviation of the speeds of devices, relative to their mean.
+  std::optional<double> variation;
 };
 
 /// The host's seconds to issue work to a device.
@@ -59,7 +83,13 @@ struct ProbedGpuFacts {
   uint64_t context = 0, communicators = 0, workspace = 0;
   double collectiveShare = 0;
   OperatorRates rates;
+  /// Not set if the device has no such kernels, for the reason below.
+  std::optional<AttentionFigures> attention;
+  std::string whyNoAttention;
+  SustainedFigures sustained;
   IssueRates issue;
+  /// Types without products, and why.
+  std::vector<std::pair<DType, std::string>> missingTypes;
 };
 
 struct ProbedCluster {
@@ -73,6 +103,9 @@ struct ProbedCluster {
   double codecRate = 0;
   /// Set if the devices are GPUs.
   std::optional<ProbedGpuFacts> gpu;
+  /// Bytes per second of a node's memory, if copies in both directions at once
+  /// are limited by it. Of GPUs only.
+  std::optional<double> hostBandwidth;
   /// Not set if there is no peer to send to.
   std::optional<SharedLink> inter, intra;
   SharedLink h2d, d2h;

@@ -9,6 +9,7 @@
 #include "probe/Probe.h"
 #include "probe/ProbedCluster.h"
 
+#include <initializer_list>
 #include <memory>
 
 namespace fcdp::run {
@@ -27,6 +28,8 @@ struct TransferLimits {
   double longSeconds;
   /// The most transfers between two readings of the clock.
   int mostInRow;
+  /// Whether device and host have memories of their own.
+  bool hasTwoMemories;
 };
 
 /// The device of a rank that is measured. Used by one thread. All ranks call
@@ -44,12 +47,15 @@ public:
   virtual TransferLimits limits() const = 0;
   /// Returns the most bytes that a rank gives to a gather of so many ranks.
   virtual size_t mostPart(uint32_t ranks) const = 0;
-  /// Returns the seconds of `work`, which is on `stream` alone.
-  virtual double time(StreamId stream, const Work &work) = 0;
+  /// Returns the seconds of `work`, which is on these streams alone.
+  virtual double time(std::initializer_list<StreamId> streams,
+                      const Work &work) = 0;
   /// Sets the memory of devices and hosts. `available` are the bytes that a
   /// machine has left for each of its ranks.
   virtual void divideMemory(double available, ProbedCluster &found) = 0;
   virtual void measureComputing(ProbedCluster &found) = 0;
+  /// Called last, because clocks stay low for some time.
+  virtual void measureUnderLoad(ProbedCluster &) {}
   /// Called before and after the links between ranks are measured.
   virtual void beginLinks() {}
   virtual void endLinks(ProbedCluster &) {}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace fcdp::run {
+
+/// Runs `work`. Returns the first line of libtorch's error, or nothing if there
+/// is none.
+std::string tryWork(const std::function<void()> &work);
+
+} // namespace fcdp::run

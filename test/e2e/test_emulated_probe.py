@@ -23,6 +23,7 @@ MEMORY, LAUNCH = 5e9, 2e-5
 H2D, D2H, HOST, COPY_START = 4e8, 3e8, 5e8, 1e-5
 NODE, NODE_START = 2e7, 4e-5
 LOCAL, LOCAL_START = 1e8, 3e-5
+WORLD, WORLD_START = 3e7, 5e-5
 DEVICE, CONTEXT, COMMUNICATOR = 128 << 20, 7_000_000, 3_000_000
 # By rank: what is left of the rate of products when they have run for some time.
 SUSTAINED = (0.9, 0.88, 0.92, 0.9)
@@ -43,6 +44,8 @@ SPEED: dict[str, float] = {
     "node_start": NODE_START,
     "local": LOCAL,
     "local_start": LOCAL_START,
+    "world": WORLD,
+    "world_start": WORLD_START,
     "device": DEVICE,
     "context": CONTEXT,
     "communicator": COMMUNICATOR,
@@ -128,11 +131,14 @@ def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> 
     for name, bandwidth, start in (("inter", NODE, NODE_START), ("intra", LOCAL, LOCAL_START)):
         assert found[name]["bandwidth"] == pytest.approx(bandwidth, rel=1e-3)
         assert found[name]["latency"] == pytest.approx(start, rel=1e-2)
-    for name, bandwidth, start in (("node", NODE, NODE_START), ("local", LOCAL, LOCAL_START)):
+    groups = (("node", 2, 2, NODE, NODE_START), ("local", 1, 2, LOCAL, LOCAL_START), ("world", 2, 4, WORLD, WORLD_START))
+    assert found["collectives"].keys() == {name for name, *_ in groups}
+    for name, nodes, ranks, bandwidth, start in groups:
         for kind, rows in found["collectives"][name].items():
             assert len(rows) >= 4
-            for whole, _, rate in rows:
-                expected = bus_bandwidth(whole, 2, bandwidth, start, kind == "reduce_scatter")
+            for whole, on, rate in rows:
+                expected = bus_bandwidth(whole, ranks, bandwidth, start, kind == "reduce_scatter")
+                assert on == nodes
                 assert rate == pytest.approx(expected, rel=2e-3)
     # Of a node of two ranks.
     assert found["host"]["memory_bandwidth"] == pytest.approx(2 * HOST, rel=1e-3)

@@ -53,10 +53,15 @@ public:
   void measureUnderLoad(ProbedCluster &found) override;
   void beginLinks() override { usedBeforeLinks = gpu->usedBytes(); }
   void endLinks(ProbedCluster &found) override;
+  bool joinWorld() override;
 
 private:
   void requireEqualGpus(const GpuFacts &facts);
   GpuRequest makeRequest() const;
+  /// Adds the groups along an axis, and the memory for their collectives.
+  void addGroups(GpuRequest &request, Axis axis, uint32_t ranks) const;
+  /// Makes the backend, and returns the most processors of a collective.
+  uint32_t makeDevice(const GpuRequest &request);
   /// Returns the first reason that any rank has, or nothing.
   std::string firstReason(const std::string &own);
   /// Returns the types in which all ranks multiply matrices, and adds why the
@@ -76,6 +81,7 @@ private:
     return {c10::kCUDA, c10::DeviceIndex(gpu->index)};
   }
 
+  SessionOptions session;
   std::unique_ptr<StreamClock> clock;
   std::optional<CudaDevice> gpu;
   uint64_t mostGathered = 0;
@@ -114,15 +120,19 @@ size_t GpuProber::mostPart(uint32_t ranks) const {
          kLeastTransfer;
 }
 
+void GpuProber::addGroups(GpuRequest &request, Axis axis,
+                          uint32_t ranks) const {
+  const uint64_t part = mostPart(ranks);
+  request.groups[size_t(axis)] = {{true, true}, {part}, {part}};
+  // A reduction has its input, as much to receive, and its part.
+  request.deviceBytes = std::max(request.deviceBytes, part * (1 + 2 * ranks));
+}
+
 GpuRequest GpuProber::makeRequest() const {
   const Mesh &mesh = job.mesh();
   GpuRequest request;
   request.mesh = mesh;
-  // A reduction has its input, as much to receive, and its part.
   request.deviceBytes = kProbeWindow;
-  for (uint32_t ranks : {mesh.nodes, mesh.locals})
-    request.deviceBytes = std::max(request.deviceBytes,
-                                   uint64_t(mostPart(ranks) * (1 + 2 * ranks)));
   request.hostBytes = kProbeWindow * mesh.locals;
   request.hostPart = {kProbeWindow * job.place().local,
                       kProbeWindow * (job.place().local + 1)};
@@ -130,9 +140,16 @@ GpuRequest GpuProber::makeRequest() const {
   for (auto [axis, ranks] :
        {std::pair(Axis::Node, mesh.nodes), std::pair(Axis::Local, mesh.locals)})
     if (ranks > 1)
-      request.groups[size_t(axis)] = {
-          {true, true}, {mostPart(ranks)}, {mostPart(ranks)}};
+      addGroups(request, axis, ranks);
   return request;
+}
+
+uint32_t GpuProber::makeDevice(const GpuRequest &request) {
+  ProbedGpu made = makeProbedGpu(session, request, job);
+  backend = std::move(made.device.backend);
+  gpu = made.device.gpu;
+  clock = std::move(made.clock);
+  return made.collectiveProcessors;
 }
 
 GpuProber::GpuProber(const ProbeOptions &options, Job &job,
@@ -142,13 +159,9 @@ GpuProber::GpuProber(const ProbeOptions &options, Job &job,
   requireEqualGpus(facts);
   mostGathered = std::min(kMostGathered, facts.memory / kGatheredShare);
   GpuRequest request = makeRequest();
-  SessionOptions session;
   session.timeoutSeconds = options.timeout;
   session.interface = options.interface;
-  ProbedGpu made = makeProbedGpu(session, request, job);
-  backend = std::move(made.device.backend);
-  gpu = made.device.gpu;
-  clock = std::move(made.clock);
+  uint32_t collectiveProcessors = makeDevice(request);
   found.deviceMemory = facts.memory;
   ProbedGpuFacts &known = found.gpu.emplace();
   known.measured = describeMeasurement();
@@ -160,7 +173,21 @@ GpuProber::GpuProber(const ProbeOptions &options, Job &job,
            used = gpu->usedBytes();
   known.communicators = used - std::min(expected, used);
   known.collectiveShare =
-      double(made.collectiveProcessors) / double(facts.processors);
+      double(collectiveProcessors) / double(facts.processors);
+}
+
+bool GpuProber::joinWorld() {
+  // In one backend with the others, these communicators' memory would count as
+  // theirs.
+  countUsed();
+  clock.reset();
+  backend.reset();
+  GpuRequest request;
+  request.mesh = job.mesh();
+  request.numEvents = 1;
+  addGroups(request, Axis::World, job.mesh().size());
+  makeDevice(request);
+  return true;
 }
 
 double GpuProber::timeBehind(std::initializer_list<StreamId> streams,

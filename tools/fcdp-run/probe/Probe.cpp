@@ -55,6 +55,10 @@ void measureLinks(Prober &prober, LinkProbe &links, ProbedCluster &found) {
     found.intra = links.measureCollectives(Axis::Local, StreamId::Intra,
                                            mesh.locals, found.overLocals);
   prober.endLinks(found);
+  // Along one axis, all ranks are those of that axis.
+  if (mesh.nodes > 1 && mesh.locals > 1 && prober.joinWorld())
+    links.measureCollectives(Axis::World, StreamId::Inter, mesh.size(),
+                             found.overWorld);
 }
 
 void probeCluster(const ProbeOptions &options, Job &job) {

@@ -98,8 +98,9 @@ Collective LinkProbe::makeCollective(Axis axis, StreamId stream) {
   collective.stream = stream;
   collective.in = prober.device().deviceBase();
   collective.inType = collective.outType = DType::F32;
-  collective.what = axis == Axis::Node ? "probe of the link between nodes"
-                                       : "probe of the link within a node";
+  collective.what = axis == Axis::Node    ? "probe of the link between nodes"
+                    : axis == Axis::Local ? "probe of the link within a node"
+                                          : "probe of all links";
   return collective;
 }
 

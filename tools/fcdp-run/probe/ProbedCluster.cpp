@@ -78,6 +78,8 @@ std::string describeCollectives(const char *name,
 
 std::string describeTables(const ProbedCluster &cluster) {
   std::string text =
+      describeCollectives("world", cluster.overWorld, cluster.mesh.size(),
+                          cluster.mesh.nodes) +
       describeCollectives("node", cluster.overNodes, cluster.mesh.nodes,
                           cluster.mesh.nodes) +
       describeCollectives("local", cluster.overLocals, cluster.mesh.locals, 1);

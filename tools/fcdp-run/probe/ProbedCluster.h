@@ -109,8 +109,9 @@ struct ProbedCluster {
   /// Not set if there is no peer to send to.
   std::optional<SharedLink> inter, intra;
   SharedLink h2d, d2h;
-  /// Empty along an axis of one rank.
-  ProbedCollectives overNodes, overLocals;
+  /// Empty along an axis of one rank. Those of all ranks are measured if they
+  /// are others.
+  ProbedCollectives overNodes, overLocals, overWorld;
 };
 
 /// The description, which --cluster takes.

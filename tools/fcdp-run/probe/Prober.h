@@ -54,6 +54,9 @@ public:
   /// machine has left for each of its ranks.
   virtual void divideMemory(double available, ProbedCluster &found) = 0;
   virtual void measureComputing(ProbedCluster &found) = 0;
+  /// Replaces the groups of each axis by those of all ranks. Returns false if
+  /// their collectives are not measured.
+  virtual bool joinWorld() { return false; }
   /// Called last, because clocks stay low for some time.
   virtual void measureUnderLoad(ProbedCluster &) {}
   /// Called before and after the links between ranks are measured.

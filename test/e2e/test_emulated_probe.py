@@ -74,7 +74,8 @@ def fake_speed(speed: dict[str, float]) -> dict[str, str]:
 def probe(path: Path, nodes: int, local: int, speeds: Sequence[dict[str, float]]) -> dict[str, Any]:
     """The description that ranks with these GPUs write."""
     config, port = Config("", nodes, local), free_port()
-    command = [str(PROGRAM), f"--probe-cluster={path}", "--target=cuda"]
+    # Threads that wait for each other would take the cores from other tests.
+    command = [str(PROGRAM), f"--probe-cluster={path}", "--target=cuda", "--threads=1"]
     ranks = []
     for rank in range(config.world):
         env = rank_environment(config, rank, port) | fake_speed(speeds[rank % len(speeds)])

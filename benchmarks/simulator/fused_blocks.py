@@ -5,6 +5,7 @@ For simulation only: kernels that compute something else stand for kernels that 
 product with the cosines do so already where `fused` is given, and here a gate without its sigmoid linear unit.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -91,6 +92,16 @@ class PackedLlama(Llama):
 class LigerLlama(Llama):
     def make_block(self, sequence: int) -> nn.Module:
         return LigerBlock(self, sequence)
+
+
+def add_liger(shape: Llama, batch: int, sequence: int) -> LigerLlama:
+    """Returns the shape with Liger's kernels, whose loss of a micro-batch is in chunks of a power of two of tokens.
+
+    A chunk has as many tokens as make its logits about as large as all hidden states (fused_linear_cross_entropy.py).
+    """
+    tokens = 2 ** math.ceil(math.log2(batch * sequence / math.ceil(shape.vocabulary / shape.width)))
+    chunks = (batch, max(1, sequence // tokens))
+    return LigerLlama(**{**vars(shape), "name": "-".join([shape.name, "liger", *map(str, chunks)]), "chunks": chunks})
 
 
 def pack(shape: Llama, chunks: int) -> PackedLlama:

@@ -63,11 +63,13 @@ class Verdict:
     run: str
     published: bool
     needed: float
-    """Bytes of a device that the run needs."""
+    """Bytes of a device, or of a node's host, that the run needs."""
     capacity: float
-    """Bytes of a device."""
+    """Bytes of it."""
     unused: float = 0
     """Bytes of `needed` that the allocator holds without use."""
+    where: str = "device"
+    """The memory of which this is the verdict: "device" or "host"."""
 
     @property
     def predicted(self) -> bool | None:
@@ -133,12 +135,15 @@ def compare(judgement: Judgement, source: str, run: Run, step: dict[str, Any]) -
         parts = footprint.divide(run, step)
         capacity = float(run.cluster["device"]["memory"])
         judgement.verdicts.append(Verdict(source, run.name, run.has_fit, sum(parts.values()), capacity, parts["allocator"]))
+    if run.fits_host is not None:
+        needed = step["host_memory"]["bytes"] + run.kept_on_host
+        judgement.verdicts.append(Verdict(source, run.name, run.fits_host, needed, run.host, where="host"))
 
 
 def describe(judgement: Judgement, source: str, run: Run) -> str:
     texts = [f"{result.quantity} {result.published:,.6g}, predicted {result.predicted:,.6g} ({result.error:+.1%})"
              for result in judgement.results if (result.source, result.run) == (source, run.name)]  # fmt: skip
-    texts += [f"fits {verdict.published}, predicted {'maybe' if verdict.predicted is None else verdict.predicted}"
+    texts += [f"{verdict.where} fits {verdict.published}, predicted {'maybe' if verdict.predicted is None else verdict.predicted}"
               for verdict in judgement.verdicts if (verdict.source, verdict.run) == (source, run.name)]  # fmt: skip
     return "; ".join(texts)
 
@@ -283,7 +288,7 @@ def show_verdicts(judgement: Judgement, names: list[str]) -> None:
                   f"{sum(verdict.predicted is None for verdict in verdicts):>7}")  # fmt: skip
     for fits in (True, False):
         for wrong in find_wrong(judgement.verdicts, fits):
-            print(f"{wrong.source}: {wrong.run}: wrongly {'fits' if fits else 'does not fit'}, by {wrong.margin:.1%}")
+            print(f"{wrong.source}: {wrong.run}: {wrong.where} wrongly {'fits' if fits else 'does not fit'}, by {wrong.margin:.1%}")
 
 
 def judge_memory(judgement: Judgement) -> Part:

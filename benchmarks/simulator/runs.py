@@ -46,6 +46,12 @@ class Run:
     """Bytes by operator that the program does not need if most is in use there, because it writes its result over the operand."""
     updating: float = 0
     """All bytes that the program needs of a device while it updates parameters, or 0 if that is not known to be its peak."""
+    fits_host: bool | None = None
+    """Whether a node's host memory is enough; None if the source does not say it."""
+    host: float = 0
+    """Bytes of a node's host memory."""
+    kept_on_host: float = 0
+    """Bytes that the program keeps in a node's host memory and no plan has there."""
     unjudged: str = ""
     """The reason why the rate is shown but not judged, or nothing."""
 

@@ -16,10 +16,10 @@ import footprint  # noqa: E402
 import judge  # noqa: E402
 import runs  # noqa: E402
 import shapes  # noqa: E402
-from fused_blocks import LigerLlama, PackedLlama, pack  # noqa: E402
+from fused_blocks import LigerLlama, PackedLlama, add_liger, pack  # noqa: E402
 from judge import MEMORY, RATE, Result  # noqa: E402
 from llama import Llama  # noqa: E402
-from sources import deepcompile, foundry, internevo, llmq, nanotron, vectorlm, zeropp  # noqa: E402
+from sources import deepcompile, foundry, internevo, llamafactory, llmq, nanotron, vectorlm, zeropp  # noqa: E402
 from steps import BATCH, SEQUENCE, Steps, export, reshape  # noqa: E402
 from simulation import Simulator  # noqa: E402
 from test_simulator_validation import TOOLS, without_places  # noqa: E402
@@ -128,6 +128,42 @@ def test_llmq_leaves_out_what_no_plan_has(tmp_path):
     assert run.in_place == {"aten._softmax.default": 8 / 2 * 1024 * 152064 * 2}
     assert run.cluster["local_sums"] == {"by": "product", "bytes": 2}
     assert [reason.split()[0] for reason in source.left_out] == ["1", "1", "1"]
+
+
+def test_llama_factory_has_rates_on_devices_and_verdicts_on_hosts(tmp_path):
+    columns = "gpu,gpus,model,engine,seq,micro_batch,grad_accum,step_s,agg_tok_s,host_ram_gb,fits"
+    rows = ["RTX4090,4,Qwen2.5-0.5B,none,1024,128,4,4.27,122784,,1",
+            "RTX4090,1,Qwen2.5-3B,deepspeed_zero2_offload,1024,48,11,99.24,5448,,1",
+            "RTX4090,1,Qwen2.5-7B,deepspeed_zero3_offload,1024,32,16,207.79,2523,,1",
+            "RTX4090,4,Qwen2.5-32B,deepspeed_zero3_offload,1024,,,,,465.26,0"]  # fmt: skip
+    (tmp_path / "llamafactory_4090.csv").write_text("\n".join([columns, *rows]))
+    source = llamafactory.load(tmp_path)
+    plain, alone, failed = source.runs
+    assert [reason.split()[0] for reason in source.left_out] == ["2", "1"]
+    assert (plain.rate, plain.has_fit, plain.fits_host, plain.shape.chunks) == (30696, True, None, (128, 1))
+    assert plain.kept == (2 * 2 - 2 * 4) * plain.shape.parameters
+    assert (alone.rate, alone.has_fit, alone.fits_host) == (None, True, None)
+    assert alone.kept == pytest.approx(2e9 - 6 * alone.shape.parameters)
+    assert (failed.batch, failed.has_fit, failed.fits_host, failed.host) == (4, None, False, 500e9)
+    assert failed.kept_on_host == 20 * failed.shape.parameters > failed.host
+
+
+def test_liger_chooses_chunks_by_vocabulary_and_width():
+    """152,064 of 5,120 and 151,936 of 1,536: 30 and 99 chunks, of the next power of two of tokens."""
+    large, small = (add_liger(shapes.llama(name), *sizes).chunks
+                    for name, sizes in (("qwen2.5-14b", (20, 1024)), ("qwen2.5-1.5b", (32, 1024))))  # fmt: skip
+    assert (large, small) == ((20, 1), (32, 2))  # of 1,024 and 512 tokens
+
+
+@pytest.mark.parametrize("kept, fits", [(4e9, True), (6e9, False)])
+def test_hosts_have_verdicts_of_their_own(kept, fits, capsys):
+    run = make_run(fits_host=True, host=5e9, kept_on_host=kept)
+    judgement = judge.Judgement()
+    judge.compare(judgement, "source", run, {**STEP, "host_memory": {"bytes": 0}})
+    (verdict,) = judgement.verdicts
+    assert (verdict.where, verdict.predicted, verdict.needed) == ("host", fits, kept)
+    judge.show_verdicts(judgement, ["source"])
+    assert ("source: a run: host wrongly does not fit, by 20.0%" in capsys.readouterr().out) != fits
 
 
 def test_network_replaces_what_the_preset_says():
@@ -269,7 +305,7 @@ def test_wrong_verdicts_are_counted_by_their_side_and_margin(capsys):
         assert [goal.holds for goal in part.goals] == [holds]
     judge.show_verdicts(judge.Judgement(verdicts=[far, misfit, *right]), ["source"])
     output = capsys.readouterr().out
-    assert "needs 90: wrongly fits, by 10.0%" in output and "needs 105: wrongly does not fit, by 5.0%" in output
+    assert "needs 90: device wrongly fits, by 10.0%" in output and "needs 105: device wrongly does not fit, by 5.0%" in output
 
 
 def test_a_verdict_is_open_if_the_allocator_decides():

@@ -2,6 +2,8 @@
 
 #include "nccl/Communicator.h"
 
+#include <exception>
+
 namespace fcdp {
 
 ncclResult_t Communicator::join(const ncclUniqueId &id) {
@@ -99,8 +101,16 @@ void Communicator::abort() noexcept {
   std::lock_guard<std::mutex> lock(ending);
   if (isAborted.exchange(true))
     return;
-  if (ncclComm_t own = std::atomic_ref(comm).load())
-    (void)nccl.ncclCommAbort(own);
+  ncclComm_t own = std::atomic_ref(comm).load();
+  if (!own)
+    return;
+  try {
+    // NCCL restores the thread's device, and that makes a context on it.
+    useDevice();
+  } catch (const std::exception &) {
+    // The device may be what has failed.
+  }
+  (void)nccl.ncclCommAbort(own);
 }
 
 std::string Communicator::textOf(ncclResult_t result) const {

@@ -126,7 +126,7 @@ bool CallOp::drawsRandomNumbers() {
 /// reads a random state, for which it expects memory of the device during a
 /// capture, and which its forward pass has put into the host's.
 static bool readsRandomState(CallOp call) {
-  return call.getArgument("philox_seed") && hasDropout(call);
+  return call.getArgument("philox_seed") && !call.leavesUnread("philox_seed");
 }
 
 /// Returns whether the call is indexed by a mask. The number of elements that a
@@ -139,6 +139,11 @@ static bool isIndexedByMask(CallOp call) {
     Type element = cast<RankedTensorType>(type).getElementType();
     return element.isInteger(1) || element.isUnsignedInteger(8);
   });
+}
+
+bool CallOp::leavesUnread(StringRef name) {
+  return (name == "philox_seed" || name == "philox_offset") &&
+         !hasDropout(*this);
 }
 
 bool CallOp::isReplayable() {

@@ -56,6 +56,10 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     /// the table, draws no random numbers, has no random state among its
     /// results, reads none, and does not read a value from the device.
     bool isReplayable();
+    /// Returns whether the operator does not read the operands given for the
+    /// argument `name`: the random state of attention's backward pass without
+    /// dropout.
+    bool leavesUnread(::llvm::StringRef name);
   }];
 }
 

@@ -97,6 +97,11 @@ private:
     // Plans for a GPU say which calls may be in a graph.
     table.replayable = getTarget(call->getParentOfType<ModuleOp>()) == "cuda" &&
                        call.isReplayable();
+    if (table.replayable)
+      for (auto [position, argument] :
+           llvm::enumerate(call.getArgNames().getAsRange<StringAttr>()))
+        if (call.leavesUnread(argument.getValue()))
+          table.unread.push_back(uint32_t(position));
     table.free = slots.getFreed(op);
     ArrayRef<int64_t> undefined =
         call.getUndefined().value_or(ArrayRef<int64_t>());

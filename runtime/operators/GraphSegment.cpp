@@ -36,16 +36,6 @@ bool mayBeInGraph(const plan::OpT &op) {
   }
 }
 
-/// Returns whether the call reads no random state: the backward pass of
-/// attention without dropout is given one, which its kernel ignores.
-/// Outside of a capture, libtorch puts a state into new memory of the host.
-bool ignoresRandomState(const plan::AtenCallT &call) {
-  for (const auto &argument : call.args)
-    if (argument->name == "dropout_p")
-      return argument->floats == std::vector<double>{0};
-  return false;
-}
-
 /// The slots that an operation reads, writes and drops.
 struct SlotUse {
   std::vector<size_t> reads, writes, drops;
@@ -66,11 +56,10 @@ struct SlotUse {
 
 private:
   void addCall(const plan::AtenCallT &call) {
-    bool ignores = ignoresRandomState(call);
-    for (const auto &argument : call.args)
-      if (!ignores || (argument->name != "philox_seed" &&
-                       argument->name != "philox_offset"))
-        addDefined(argument->slots, reads);
+    for (size_t i = 0; i < call.args.size(); ++i)
+      if (std::find(call.unread.begin(), call.unread.end(), i) ==
+          call.unread.end())
+        addDefined(call.args[i]->slots, reads);
     addDefined(call.results, writes);
     addFreed(call.free);
   }

@@ -36,6 +36,8 @@ private:
   void check(const plan::AtenCallT &op) const {
     for (size_t i = 0; i < op.args.size(); ++i)
       argument(*op.args[i], i);
+    for (uint32_t one : op.unread)
+      checkIndex({where, ".unread"}, one, op.args.size(), "arguments");
     for (int32_t one : op.results)
       if (isSlot(".results", one))
         transient(".results", one, "a result");

@@ -26,7 +26,7 @@
 #define FCDP_RUNTIME_H
 
 /* Changes with this list and with every change of the plan's schema. */
-#define FCDP_ABI_VERSION 15u
+#define FCDP_ABI_VERSION 16u
 
 /* Eight bytes, the first of which no text has. */
 #define FCDP_OBJECT_SEAL "\177FCDPSUM"

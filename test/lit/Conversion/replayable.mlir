@@ -44,8 +44,8 @@ func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>
   // CHECK-NEXT: "aten::_to_copy", "alias": "fresh", "replayable": false, "args"
   %9 = aten.call "aten._to_copy.default"(self = %8, device = #aten.device<"cpu">) : (tensor<4x4xbf16>) -> tensor<4x4xbf16>
   // The backward pass of attention with dropout reads the random state, which is
-  // not on the device.
-  // CHECK: "aten::_scaled_dot_product_flash_attention_backward", "alias": "fresh", "replayable": true, "args"
+  // not on the device. Without dropout it is given one and does not read it.
+  // CHECK: "aten::_scaled_dot_product_flash_attention_backward", "alias": "fresh", "replayable": true, "unread": [12, 13], "args"
   %11:3 = aten.call "aten._scaled_dot_product_flash_attention_backward.default"(grad_out = %q, query = %q, key = %q, value = %q, out = %4, logsumexp = %q, cum_seq_q = none, cum_seq_k = none, max_q = 4, max_k = 4, dropout_p = 0.0, is_causal = false, philox_seed = %ids, philox_offset = %ids) : (tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<2xi64>, tensor<2xi64>) -> (tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>)
   // CHECK-NEXT: "aten::_scaled_dot_product_flash_attention_backward", "alias": "fresh", "replayable": false, "args"
   %12:3 = aten.call "aten._scaled_dot_product_flash_attention_backward.default"(grad_out = %q, query = %q, key = %q, value = %q, out = %4, logsumexp = %q, cum_seq_q = none, cum_seq_k = none, max_q = 4, max_k = 4, dropout_p = 0.1, is_causal = false, philox_seed = %ids, philox_offset = %ids) : (tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<2xi64>, tensor<2xi64>) -> (tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32>)

@@ -230,8 +230,10 @@ TEST_F(GraphSegments, ThatTakeMemoryOfTheSystemAreRunOneByOne) {
   EXPECT_FALSE(with->capture.isOpen());
 }
 
-// A kernel takes a number on the host by value.
-TEST_F(GraphSegments, WithOperandsOfAnotherDeviceAreRunOneByOne) {
+namespace {
+
+/// `pow` is replaced by a call with an operand of another device.
+FakeStep stepWithForeignOperand() {
   FakeStep fake = replayableStep(1);
   size_t foreign =
       callFirst(fake, "aten::zeros_like", "", {{"self", {{"t", labels}}}});
@@ -240,11 +242,27 @@ TEST_F(GraphSegments, WithOperandsOfAnotherDeviceAreRunOneByOne) {
       {{"name", "device"}, {"kind", "device"}, {"text", "meta"}});
   call.erase("replayable");
   replacePow(fake, "aten::expand_as", {{"other", {{"t", foreign}}}});
-  make(fake);
+  return fake;
+}
+
+} // namespace
+
+// A kernel takes a number on the host by value.
+TEST_F(GraphSegments, WithOperandsOfAnotherDeviceAreRunOneByOne) {
+  make(stepWithForeignOperand());
   expectEqual(4);
   EXPECT_EQ(with->count("aten::expand_as"), 0u);
   // The other segment has no such operand.
   EXPECT_EQ(with->capture.numGraphs, 1u);
+}
+
+TEST_F(GraphSegments, MayHaveUnreadOperandsOfAnotherDevice) {
+  FakeStep fake = stepWithForeignOperand();
+  fake.plan["ops"][indexOf(fake, "aten::expand_as", 0)]["unread"] = {1};
+  make(fake);
+  expectEqual(4);
+  EXPECT_EQ(with->count("aten::expand_as"), 1u);
+  EXPECT_EQ(with->capture.numGraphs, 2u);
 }
 
 TEST_F(GraphSegments, SayHowToDoWithoutThem) {

@@ -2,6 +2,7 @@
 //
 // Outer steps (DiLoCo, arXiv 2311.08105). Their states are in host memory, from
 // which pieces go through memory of the device, where it computes.
+#include "operators/OuterStates.h"
 #include "operators/PreparedOp.h"
 
 #include <ATen/ops/_fused_sgd.h>
@@ -15,15 +16,10 @@ namespace {
 /// A piece of each tensor fits in the caches of a CPU.
 constexpr int64_t kPieceElements = 1 << 16;
 
-/// The states of a bucket that outer steps synchronize. Used by the issuing
-/// thread only.
-class OuterStates {
+/// The states of a bucket, and memory of the device for pieces of them.
+class OuterPieces : public OuterStates {
 public:
-  OuterStates(uint32_t bucket, StepState &state)
-      : outer(find(bucket, plan::StateRole::outer, state)),
-        momentum(find(bucket, plan::StateRole::outer_momentum, state)),
-        master(find(bucket, plan::StateRole::master, state)),
-        shard(find(bucket, plan::StateRole::shard, state)) {
+  OuterPieces(uint32_t bucket, StepState &state) : OuterStates(bucket, state) {
     at::Tensor &rows = state.outerPieces;
     if (!rows.defined())
       rows = at::empty({3, kPieceElements},
@@ -31,7 +27,6 @@ public:
     pieces = rows;
   }
 
-  const at::Tensor &own() const { return master.defined() ? master : shard; }
   /// Calls `visit(begin, elements)` with each piece of `elements` elements.
   template <typename Visit>
   static void forEachPiece(int64_t elements, Visit visit) {
@@ -42,24 +37,7 @@ public:
     return pieces.select(0, row).narrow(0, 0, elements);
   }
 
-  /// In host memory; no tensor if there is no such state.
-  const at::Tensor outer, momentum;
-  const at::Tensor master, shard;
-
 private:
-  static at::Tensor find(uint32_t bucket, plan::StateRole role,
-                         StepState &state) {
-    const plan::State *found = findState(*state.plan.buckets[bucket], role);
-    if (!found)
-      return {};
-    DType type = toDType(found->dtype());
-    return tensorOver(state.address(found->buf()),
-                      {int64_t(found->buf().bytes() / byteSize(type))}, type,
-                      found->buf().arena() == plan::Arena::device
-                          ? state.device
-                          : at::Device(at::kCPU));
-  }
-
   at::Tensor pieces;
 };
 
@@ -70,7 +48,7 @@ public:
         out(state.flat(op.out, int64_t(op.elements), toDType(op.type))) {}
 
   void run(StepState &) override {
-    OuterStates::forEachPiece(
+    OuterPieces::forEachPiece(
         out.numel(), [&](int64_t begin, int64_t elements) {
           at::Tensor difference = states.piece(0, elements);
           at::Tensor own = states.piece(1, elements);
@@ -81,7 +59,7 @@ public:
   }
 
 private:
-  const OuterStates states;
+  const OuterPieces states;
   const at::Tensor out;
 };
 
@@ -92,7 +70,7 @@ public:
         in(state.flat(op.in, int64_t(op.elements), toDType(op.type))) {}
 
   void run(StepState &) override {
-    OuterStates::forEachPiece(in.numel(), [&](int64_t begin, int64_t elements) {
+    OuterPieces::forEachPiece(in.numel(), [&](int64_t begin, int64_t elements) {
       at::Tensor gradient = states.piece(0, elements);
       gradient.copy_(in.narrow(0, begin, elements)).mul_(scale);
       update(gradient, begin, elements);
@@ -126,7 +104,7 @@ private:
     cut(states.shard).copy_(outer);
   }
 
-  const OuterStates states;
+  const OuterPieces states;
   const plan::OuterT &settings;
   const double scale;
   const at::Tensor in;

@@ -5,6 +5,7 @@
 #include "operators/CpuPool.h"
 #include "operators/GradientCheck.h"
 #include "operators/GraphSegment.h"
+#include "operators/OuterStates.h"
 #include "operators/PreparedOp.h"
 #include "operators/RecordedOp.h"
 #include "operators/WarmUp.h"
@@ -527,16 +528,9 @@ void Step::call(plan::Role role, uint32_t fragment) {
 void Step::Impl::startOuter() {
   if (!state.plan.outer || hasOuter)
     return;
-  for (const auto &bucket : state.plan.buckets) {
-    const plan::State *outer = findState(*bucket, plan::StateRole::outer);
-    const plan::State *own = findState(*bucket, plan::StateRole::master);
-    if (!own)
-      own = findState(*bucket, plan::StateRole::shard);
-    auto elements = int64_t(bucket->shardElements);
-    if (outer)
-      tensorOver(state.address(outer->buf()), {elements}, DType::F32, at::kCPU)
-          .copy_(state.flat(own->buf(), elements, toDType(own->dtype())));
-  }
+  for (uint32_t bucket = 0; bucket < state.plan.buckets.size(); ++bucket)
+    if (OuterStates states(bucket, state); states.outer.defined())
+      states.outer.copy_(states.own());
   hasOuter = true;
 }
 

@@ -38,7 +38,9 @@ class Llama:
     """True if the projections of query, key and value have a bias, as in Qwen2.5."""
     fused: bool = False
     lora: int = 0
-    """Rank of additional factors of all linear layers in blocks (arXiv 2106.09685), or 0. Then all else is frozen."""
+    """Rank of additional factors of the linear layers in blocks (arXiv 2106.09685), or 0. Then all else is frozen."""
+    adapted: str = "q k v out gate up down"
+    """The linear layers that have these factors."""
     dtype: torch.dtype = torch.float32
     loss: torch.dtype = torch.float32
     """Type of the logits in the loss."""
@@ -67,6 +69,13 @@ class Llama:
 
     def make_block(self, sequence: int) -> nn.Module:
         return Block(self, sequence)
+
+    def make_feed_forward(self) -> nn.Module:
+        return FeedForward(self)
+
+    def get_rank(self, layer: str) -> int:
+        """Returns the rank of the factors of a linear layer."""
+        return self.lora if layer in self.adapted.split() else 0
 
 
 def narrow(parameter: torch.Tensor | None) -> torch.Tensor | None:
@@ -109,10 +118,10 @@ class Attention(nn.Module):
         self.fused = shape.fused
         outputs = shape.heads * shape.head
         keys = self.key_heads * shape.head
-        self.q = Linear(shape.width, outputs, shape.bias, shape.lora)
-        self.k = Linear(shape.width, keys, shape.bias, shape.lora)
-        self.v = Linear(shape.width, keys, shape.bias, shape.lora)
-        self.out = Linear(outputs, shape.width, False, shape.lora)
+        self.q = Linear(shape.width, outputs, shape.bias, shape.get_rank("q"))
+        self.k = Linear(shape.width, keys, shape.bias, shape.get_rank("k"))
+        self.v = Linear(shape.width, keys, shape.bias, shape.get_rank("v"))
+        self.out = Linear(outputs, shape.width, False, shape.get_rank("out"))
         for name in ("cos", "sin"):
             self.register_buffer(name, torch.zeros(sequence, shape.head, dtype=torch.bfloat16), persistent=False)
 
@@ -131,19 +140,27 @@ class Attention(nn.Module):
         return x * self.cos + torch.cat((-second, first), -1) * self.sin
 
 
+class FeedForward(nn.Module):
+    def __init__(self, shape: Llama) -> None:
+        super().__init__()
+        self.gate = Linear(shape.width, shape.inner, False, shape.get_rank("gate"))
+        self.up = Linear(shape.width, shape.inner, False, shape.get_rank("up"))
+        self.down = Linear(shape.inner, shape.width, False, shape.get_rank("down"))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
 class Block(nn.Module):
     def __init__(self, shape: Llama, sequence: int) -> None:
         super().__init__()
         self.norm1, self.norm2 = RmsNorm(shape.width, shape.fused), RmsNorm(shape.width, shape.fused)
         self.attention = Attention(shape, sequence)
-        self.gate = Linear(shape.width, shape.inner, False, shape.lora)
-        self.up = Linear(shape.width, shape.inner, False, shape.lora)
-        self.down = Linear(shape.inner, shape.width, False, shape.lora)
+        self.feed_forward = shape.make_feed_forward()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.norm1(x))
-        normed = self.norm2(x)
-        return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
+        return x + self.feed_forward(self.norm2(x))
 
 
 class Step(nn.Module):

@@ -2,11 +2,14 @@
 """Models that several sources ran, by the sizes in their published configurations."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from llama import Llama
+from mixtral import Mixtral
+
+T = TypeVar("T", bound=Llama)
 
 LLAMAS = {
     # name: width, heads, layers, inner, vocabulary, then options
@@ -33,10 +36,28 @@ LLAMAS = {
 }
 
 
+MIXTRALS = {
+    "mixtral-8x7b": (4096, 32, 32, 14336, 32000, {"key_heads": 8}),
+}
+
+
 def llama(name: str, **options: Any) -> Llama:
     """Returns the shape of a model of the table. Its name tells the options, so that each has an export of its own."""
     *sizes, given = LLAMAS[name]
-    shape = Llama(name, *sizes, **{**given, **options})
-    marks = [("bf16", shape.dtype == torch.bfloat16), ("fused", shape.fused), (f"lora{shape.lora}", bool(shape.lora)),
+    return mark(Llama(name, *sizes, **{**given, **options}))
+
+
+def mixtral(name: str, **options: Any) -> Mixtral:
+    """Returns the shape of a mixture of experts, as `llama` does of other models."""
+    *sizes, given = MIXTRALS[name]
+    shape = Mixtral(name, *sizes, **{**given, **options})
+    loads = "" if shape.loads == Mixtral.loads else "-loads" + "".join(f"-{load}" for load in shape.loads)
+    return replace(mark(shape), name=mark(shape).name + loads)
+
+
+def mark(shape: T) -> T:
+    """Returns the shape with a name that tells its options."""
+    adapted = "" if shape.adapted == Llama.adapted else f"-of-{shape.adapted.replace(' ', '-')}"
+    marks = [("bf16", shape.dtype == torch.bfloat16), ("fused", shape.fused), (f"lora{shape.lora}{adapted}", bool(shape.lora)),
              ("narrowloss", shape.loss == torch.bfloat16)]  # fmt: skip
-    return replace(shape, name="-".join([name, *(mark for mark, holds in marks if holds)]))
+    return replace(shape, name="-".join([shape.name, *(mark for mark, holds in marks if holds)]))

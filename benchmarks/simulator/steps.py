@@ -87,7 +87,7 @@ ARGUMENTS = re.compile(r"(?<=[\[ ])\d+(?=[,\])])")
 
 
 def reshape(text: str, batch: int, sequence: int) -> str:
-    """Converts the text of a step of BATCH and SEQUENCE to one of `batch` and `sequence`."""
+    """Converts the text of a step of BATCH and SEQUENCE to one of `batch` and `sequence`, divided as the export's."""
 
     def replace(number: str) -> str:
         value = int(number)

@@ -4,7 +4,7 @@
 
 libtorch's operators for CUDA run on a device that does nothing (fcdp-run-idle of test/torch_cuda), so a step takes the time of
 its host. Kernels are not launched, copies and collectives not made. What their libraries take is added from what others
-published (the constants below say where), and a thread of NCCL is timed. Times of a step are lower quartiles, and those of single
+published (the constants below say where). A thread, which NCCL would start for communicators that do not block, is timed. Times of a step are lower quartiles, and those of single
 operations medians, because other programs only make them longer. Nothing is asserted, because times depend on the machine.
 `scripts/test-torch-cuda --keep` builds what this runs. Use the Python of its folder.
 """
@@ -159,10 +159,10 @@ def report_transfers(bench: Bench) -> None:
     thread = seconds_of_a_thread(bench.folder)
     print(f"collective alone: {spell(collectives.seconds)}")
     print(f"copy alone: {spell(copies.seconds)}")
-    print(f"thread that NCCL starts and joins: {spell(thread)}")
+    print(f"thread that NCCL would start and join if communicators did not block: {spell(thread)}")
     # Each records an event for those that wait for it, and they wait.
     around = LAUNCH + 2 * EVENT
-    print(f"price of a collective: {spell(collectives.seconds + thread + around)}, of a copy: {spell(copies.seconds + around)}")
+    print(f"price of a collective: {spell(collectives.seconds + around)}, of a copy: {spell(copies.seconds + around)}")
 
 
 def main() -> None:

@@ -62,6 +62,7 @@ struct MappingTraits<IssueTimes> {
     mapWithDefault<NotNegative>(io, "operator", issue.op);
     mapWithDefault<NotNegative>(io, "view", issue.view);
     mapWithDefault<NotNegative>(io, "transfer", issue.transfer);
+    mapNumber<NotNegative>(io, "copy", issue.copy);
     mapWithDefault<NotNegative>(io, "step", issue.step);
   }
 };

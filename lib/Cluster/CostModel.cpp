@@ -206,8 +206,10 @@ Cost Estimator::costOfKernel(aten::CallOp call,
 
 double Estimator::getIssueTime(Operation *op, const Cost &cost) const {
   const IssueTimes &issue = cluster.host.issue;
-  if (isa<CollectiveOpInterface, CacheStoreOp, CacheLoadOp>(op))
+  if (isa<CollectiveOpInterface>(op))
     return issue.transfer;
+  if (isa<CacheStoreOp, CacheLoadOp>(op))
+    return issue.getCopy();
   return cost.getTotal() > 0 ? issue.op : 0;
 }
 

@@ -95,6 +95,8 @@ Cluster fcdp::scaled(Cluster cluster, CostInput input, double factor) {
     for (double *seconds :
          {&issue.op, &issue.view, &issue.transfer, &issue.step})
       *seconds /= factor;
+    if (issue.copy)
+      *issue.copy /= factor;
     break;
   case CostInput::inter:
     cluster.setInterBandwidth(factor * cluster.inter.bandwidth);
@@ -134,7 +136,7 @@ bool fcdp::isUsed(const Cluster &cluster, CostInput input) {
     return cluster.device.launchLatency > 0;
   case CostInput::issue:
     return issue.op > 0 || issue.view > 0 || issue.transfer > 0 ||
-           issue.step > 0;
+           issue.step > 0 || issue.getCopy() > 0;
   case CostInput::inter:
   case CostInput::codec:
     return cluster.nodes > 1;

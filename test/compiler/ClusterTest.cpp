@@ -195,6 +195,11 @@ TEST(Cluster, IssueTimes) {
   EXPECT_EQ(issue.op, 2e-6);
   EXPECT_EQ(issue.view, 1e-6);
   EXPECT_EQ(issue.transfer, 5e-6);
+  EXPECT_EQ(issue.getCopy(), 5e-6);
+  text = change("host:\n", "host:\n  issue: {transfer: 5e-6, copy: 2e-6}\n");
+  issue = llvm::cantFail(parseCluster({text, "two.yaml"})).host.issue;
+  EXPECT_EQ(issue.transfer, 5e-6);
+  EXPECT_EQ(issue.getCopy(), 2e-6);
 }
 
 TEST(Cluster, FlatCollectivesNeedNoWord) {

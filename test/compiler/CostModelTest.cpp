@@ -637,7 +637,10 @@ TEST_F(CostModelTest, IssueTimes) {
                    "%a: tensor<8xf32>");
   EXPECT_EQ(view.issue, 2);
   EXPECT_EQ(view.getTotal(), 0);
-  EXPECT_EQ(cost("%l = fcdp.cache_load @s : tensor<2000xbf16>").issue, 3);
+  const std::string load = "%l = fcdp.cache_load @s : tensor<2000xbf16>";
+  EXPECT_EQ(cost(load).issue, 3);
+  cluster.host.issue.copy = 4;
+  EXPECT_EQ(cost(load).issue, 4);
   EXPECT_EQ(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 : "
                  "tensor<1000xbf16> to tensor<2000xbf16>",
                  "%a: tensor<1000xbf16>")

@@ -28,4 +28,5 @@ def test_a_step_is_issued() -> None:
     assert number(r"(\d+) graphs") > 0
     assert number(r"(\d+) launches outside") < number(r"(\d+) launches of kernels")
     assert number(r"price of an operator, .*: ([\d.]+) us") > number(r"operator alone: ([\d.]+) us") > 0
-    assert number(r"price of a collective: ([\d.]+) us") > number(r"of a copy: ([\d.]+) us") > 0
+    assert number(r"price of a collective: ([\d.]+) us") > number(r"collective alone: ([\d.]+) us") > 0
+    assert number(r"of a copy: ([\d.]+) us") > number(r"copy alone: ([\d.]+) us") > 0

@@ -24,10 +24,13 @@ namespace fcdp {
 struct IssueTimes {
   /// An operator, and one whose results are views.
   double op = 0, view = 0;
-  /// A collective or a copy.
+  /// A collective, and a copy to or from host memory unless `copy` says it.
   double transfer = 0;
   /// What happens once a step, such as reading the next batch.
   double step = 0;
+  std::optional<double> copy;
+
+  double getCopy() const { return copy.value_or(transfer); }
 };
 
 /// The host that the ranks of a node share.

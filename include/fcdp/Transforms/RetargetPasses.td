@@ -56,7 +56,12 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     %a:5 = aten.call "aten._scaled_dot_product_flash_attention.default"(query = %q, key = %q, value = %q, ...is_causal = true) ...
     ```
   }];
-  let options = [Target, ClusterFile];
+  let options = [
+    Target, ClusterFile,
+    Option<"fuseNorms", "fuse-norms", "bool", "true",
+           "puts CUDA's operators in place of RMS norms: 'false' leaves the operators "
+           "of the export, to predict or measure what fusing is worth (default: true)">
+  ];
 }
 
 #endif // FCDP_TRANSFORMS_RETARGETPASSES

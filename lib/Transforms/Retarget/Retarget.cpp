@@ -95,7 +95,8 @@ LogicalResult RetargetPass::toCuda(func::FuncOp function,
   if (failed(checkCalls(function)) ||
       failed(retargetAttention(function, computeCapability)))
     return failure();
-  retargetNorms(function);
+  if (fuseNorms)
+    retargetNorms(function);
   retargetStatistics(function);
   replaceDevices(function, "cpu", "cuda");
   return success();

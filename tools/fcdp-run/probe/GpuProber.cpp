@@ -69,6 +69,10 @@ private:
   std::vector<DType> findTypes(ProbedGpuFacts &known);
   void measureAttentionOf(ProbedGpuFacts &known, const DeviceTimer &time);
   IssueRates measureHost();
+  /// Returns the host's seconds for a transfer and the event by which compute
+  /// waits for it.
+  double secondsOfTransfer(StreamId stream, const Work &transfer);
+  double secondsOfGather(Axis axis, StreamId stream);
   /// Returns the seconds in which the device does the second piece of work on
   /// the streams.
   double timeBehind(std::initializer_list<StreamId> streams, const Work &before,
@@ -227,23 +231,38 @@ uint64_t GpuProber::countUsed() {
   return gpu->usedBytes();
 }
 
-IssueRates GpuProber::measureHost() {
-  std::byte *host = backend->hostBase() + kProbeWindow * job.place().local;
-  auto wait = [&] { finish(); };
-  IssueRates issue = measureIssue(torchDevice(), wait);
-  issue.op = mean(issue.op);
-  issue.view = mean(issue.view);
-  // A copy and the event by which others wait for it.
-  issue.transfer = mean(secondsToIssue(
+double GpuProber::secondsOfTransfer(StreamId stream, const Work &transfer) {
+  return mean(secondsToIssue(
       kIssuedTransfers,
       [&] {
-        backend->copy(StreamId::D2H, host, backend->deviceBase(),
-                      kLeastTransfer);
-        backend->record(0, StreamId::D2H);
+        transfer();
+        backend->record(0, stream);
         backend->wait(0, StreamId::Compute);
       },
-      wait));
+      [&] { finish(); }));
+}
+
+IssueRates GpuProber::measureHost() {
+  std::byte *host = backend->hostBase() + kProbeWindow * job.place().local;
+  IssueRates issue = measureIssue(torchDevice(), [&] { finish(); });
+  issue.op = mean(issue.op);
+  issue.view = mean(issue.view);
+  issue.copy = secondsOfTransfer(StreamId::D2H, [&] {
+    backend->copy(StreamId::D2H, host, backend->deviceBase(), kLeastTransfer);
+  });
   return issue;
+}
+
+double GpuProber::secondsOfGather(Axis axis, StreamId stream) {
+  Collective gather{};
+  gather.axis = axis;
+  gather.stream = stream;
+  gather.in = backend->deviceBase();
+  gather.out = gather.in + kLeastTransfer;
+  gather.bytes = kLeastTransfer;
+  gather.inType = gather.outType = DType::F32;
+  gather.what = "probe of a gather's issue";
+  return secondsOfTransfer(stream, [&] { backend->allGather(gather); });
 }
 
 std::string GpuProber::firstReason(const std::string &own) {
@@ -327,6 +346,13 @@ void GpuProber::endLinks(ProbedCluster &found) {
   // Communicators take more at their first collectives.
   uint64_t used = gpu->usedBytes();
   found.gpu->communicators += used - std::min(usedBeforeLinks, used);
+  // The slower of the two counts.
+  double &transfer = found.gpu->issue.transfer;
+  if (job.mesh().nodes > 1)
+    transfer = secondsOfGather(Axis::Node, StreamId::Inter);
+  if (job.mesh().locals > 1)
+    transfer =
+        std::max(transfer, secondsOfGather(Axis::Local, StreamId::Intra));
 }
 
 } // namespace

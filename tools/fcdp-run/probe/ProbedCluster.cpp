@@ -190,7 +190,9 @@ std::string describeIssue(const IssueRates &issue) {
   return "  issue: # a step's own time is not measured\n  " +
          entry("operator", spell(issue.op)) + "  " +
          entry("view", spell(issue.view)) + "  " +
-         entry("transfer", spell(issue.transfer));
+         entry("transfer",
+               spell(issue.transfer > 0 ? issue.transfer : issue.copy)) + "  " +
+         entry("copy", spell(issue.copy));
 }
 
 } // namespace

@@ -71,7 +71,9 @@ struct SustainedFigures {
 
 /// The host's seconds to issue work to a device.
 struct IssueRates {
-  double op = 0, view = 0, transfer = 0;
+  double op = 0, view = 0, copy = 0;
+  /// Of a collective. 0 if there is one rank.
+  double transfer = 0;
 };
 
 /// What only GPUs have.

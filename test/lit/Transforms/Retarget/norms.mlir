@@ -4,6 +4,10 @@
 // The operators are not those of a CPU, which keeps its own.
 // RUN: fcdp-opt %s --split-input-file > %t.plain
 // RUN: fcdp-opt %s --split-input-file --fcdp-retarget=target=cpu | diff %t.plain -
+// With an option it keeps these for CUDA, too.
+// RUN: fcdp-opt %s --split-input-file "--fcdp-retarget=target=cuda fuse-norms=false" | FileCheck %s --check-prefix=APART --implicit-check-not=_fused_rms_norm
+// APART: fcdp.target = "cuda"
+// APART: aten.rsqrt.default
 
 // Casts to f32 and back are the kernel's, so it reads and writes bf16. What the
 // gradient of the input is added to stays.

@@ -4,8 +4,9 @@
 
 libtorch's operators for CUDA run on a device that does nothing (fcdp-run-idle of test/torch_cuda), so a step takes the time of
 its host. Kernels are not launched, copies and collectives not made. What their libraries take is added from what others
-published (the constants below say where). A thread, which NCCL would start for communicators that do not block, is timed. Times of a step are lower quartiles, and those of single
-operations medians, because other programs only make them longer. Nothing is asserted, because times depend on the machine.
+published (the constants below say where). A thread, which NCCL would start for communicators that do not block, is timed. Times
+of a step are lower quartiles, and those of single operations medians, because other programs only make them longer. Nothing is
+asserted, because times depend on the machine.
 `scripts/test-torch-cuda --keep` builds what this runs. Use the Python of its folder.
 """
 

@@ -143,6 +143,7 @@ def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> 
                 assert rate == pytest.approx(expected, rel=2e-3)
     # Of a node of two ranks.
     assert found["host"]["memory_bandwidth"] == pytest.approx(2 * HOST, rel=1e-3)
+    assert set(found["host"]["issue"]) == {"operator", "view", "transfer", "copy"}
     assert min(found["host"]["issue"].values()) > 0
     assert 0 < device["collective_share"] < 0.5
     assert found["flat_collectives"] == "ring" and "codec" not in found

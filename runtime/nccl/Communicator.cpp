@@ -101,7 +101,7 @@ void Communicator::abort() noexcept {
   std::lock_guard<std::mutex> lock(ending);
   if (isAborted.exchange(true))
     return;
-  ncclComm_t own = std::atomic_ref(comm).load();
+  ncclComm_t own = std::atomic_ref<ncclComm_t>(comm).load();
   if (!own)
     return;
   try {

@@ -71,7 +71,7 @@ public:
 private:
   /// Returns null if there is no communicator, or no longer.
   ncclComm_t live() {
-    return isAborted ? nullptr : std::atomic_ref(comm).load();
+    return isAborted ? nullptr : std::atomic_ref<ncclComm_t>(comm).load();
   }
 
   const CommunicatorOptions options;

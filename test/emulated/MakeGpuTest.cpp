@@ -12,9 +12,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cuda_runtime_api.h>
+#include <functional>
 #include <gtest/gtest.h>
+#include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <unistd.h>
 #include <vector>

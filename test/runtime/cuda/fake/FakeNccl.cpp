@@ -237,7 +237,8 @@ void InProcessComm::put(cudaStream_t on, Part part) {
   auto &meeting = group->meetings[collectives++];
   if (!meeting)
     meeting = std::make_shared<Meeting>(group->ranks);
-  IssuedPart issued{std::move(part)};
+  IssuedPart issued;
+  static_cast<Part &>(issued) = std::move(part);
   issued.stream = streamOf(on);
   issued.position = issued.stream->issued;
   issued.device = device;

@@ -144,7 +144,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
   if (!made)
     return ncclInvalidArgument;
   // Another thread may abort it from now on.
-  std::atomic_ref(*comm).store(made);
+  std::atomic_ref<ncclComm_t>(*comm).store(made);
   return finish(lock, made);
 }
 

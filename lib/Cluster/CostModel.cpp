@@ -42,16 +42,21 @@ static Cost measure(const Cluster &cluster, llvm::StringRef kind, double bytes,
                    }));
 }
 
-/// Does the same for a collective. Its measured times apply only to jobs of the
-/// same shape.
+/// Does the same for a collective, whose kernel holds processors. Its measured
+/// times apply only to jobs of the same shape.
 static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
                         llvm::StringRef axis, double bytes,
                         llvm::function_ref<Cost(double)> estimate) {
   const Profile *profile = cluster.profile.get();
-  if (!profile || profile->nodes != cluster.nodes ||
-      profile->ranksPerNode != cluster.ranksPerNode)
-    return estimate(bytes);
-  return measure(cluster, (kind + " " + axis).str(), bytes, estimate);
+  bool isMeasured = profile && profile->nodes == cluster.nodes &&
+                    profile->ranksPerNode == cluster.ranksPerNode;
+  Cost cost = isMeasured
+                  ? measure(cluster, (kind + " " + axis).str(), bytes, estimate)
+                  : estimate(bytes);
+  // A profile's times of compute include what collectives took from it.
+  if (!profile)
+    cost.processors = cluster.device.collectiveShare;
+  return cost;
 }
 
 namespace {
@@ -67,9 +72,6 @@ public:
     Cost cost = estimateDevice(op);
     if (!isa<aten::CallOp>(op))
       cost.issue = getIssueTime(op, cost);
-    // A profile's times of compute include what collectives took from it.
-    if (isa<CollectiveOpInterface>(op) && !cluster.profile)
-      cost.processors = cluster.device.collectiveShare;
     return cost;
   }
 

@@ -674,6 +674,16 @@ TEST_F(CostModelTest, CollectivesHoldProcessorsUnlessMeasured) {
                              "range 0 : tensor<1000xbf16> to tensor<2000xbf16>",
                     argument = "%a: tensor<1000xbf16>";
   EXPECT_EQ(cost(gather, argument).processors, 0.25);
+  // 'auto' compares plans by the costs of collectives that are no operations.
+  CostModel model(cluster);
+  for (const Cost &collective :
+       {model.costOfGather(Axis::node, 2, 1000),
+        model.costOfReduction(Axis::local, 4, 1000),
+        model.costOfDeltaGather(2, 1000),
+        model.costOfCodedReduction(2, 1000, 2, Wire::coded),
+        model.costOfFlatGather(1000), model.costOfFlatReduction(1000)})
+    EXPECT_EQ(collective.processors, 0.25);
+  EXPECT_EQ(model.costOfStore(1000).processors, 0);
   profile = std::make_shared<Profile>();
   EXPECT_EQ(cost(gather, argument).processors, 0);
 }

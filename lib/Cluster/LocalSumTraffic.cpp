@@ -28,10 +28,12 @@ static bool isAccumulatedOnly(Value value) {
 }
 
 static double measureSum(AccumulateOp sum, PackOp pack, const LocalSums &sums) {
-  auto type = cast<RankedTensorType>(pack.getResult().getType());
-  double elements = type.getNumElements();
-  double gradient = elements * elementBytes(type.getElementType()),
-         whole = elements * sums.bytes;
+  double gradient = 0, whole = 0;
+  for (Value value : pack.getValues()) {
+    auto type = cast<RankedTensorType>(value.getType());
+    gradient += static_cast<double>(byteSize(type));
+    whole += static_cast<double>(type.getNumElements() * sums.bytes);
+  }
   bool isFirst = sum.getMode() == Accumulate::overwrite;
   double read = isFirst ? 0 : whole;
   // The product writes a gradient of another type than it would otherwise.

@@ -278,18 +278,18 @@ TEST_F(CostModelTest, LocalSums) {
   using Bytes = std::pair<double, double>;
   EXPECT_EQ(count("add"), Bytes(3 * 32000, 18000 + 48000 + 96000));
   cluster.localSums = {SummedBy::add, 4};
-  EXPECT_EQ(count("add"), Bytes(16000 + 2 * 32000, 16000 + 2 * 32000));
-  EXPECT_EQ(count("overwrite"), Bytes(16000 + 32000, 16000 + 32000));
+  EXPECT_EQ(count("add"), Bytes(2000 + 2 * 4000, 2000 + 2 * 4000));
+  EXPECT_EQ(count("overwrite"), Bytes(2000 + 4000, 2000 + 4000));
   cluster.localSums = {SummedBy::add, 2};
-  EXPECT_EQ(count("add"), Bytes(3 * 16000, 3 * 16000));
+  EXPECT_EQ(count("add"), Bytes(3 * 2000, 3 * 2000));
   EXPECT_EQ(count("overwrite"), Bytes(0, 0));
   // The product reads the sum, and writes it in place of the gradient.
   cluster.localSums = {SummedBy::product, 2};
-  EXPECT_EQ(count("add"), Bytes(16000, 16000));
+  EXPECT_EQ(count("add"), Bytes(2000, 2000));
   EXPECT_EQ(count("overwrite"), Bytes(0, 0));
   cluster.localSums = {SummedBy::product, 4};
-  EXPECT_EQ(count("add"), Bytes(32000 + 16000, 32000 + 16000));
-  EXPECT_EQ(count("overwrite"), Bytes(16000, 16000));
+  EXPECT_EQ(count("add"), Bytes(4000 + 2000, 4000 + 2000));
+  EXPECT_EQ(count("overwrite"), Bytes(2000, 2000));
   // A pack that is reduced, and a sum of what was, are those of the plan.
   EXPECT_EQ(1e9 * cost(pack, argument).seconds, 18000);
   EXPECT_EQ(1e9 * cost("fcdp.accumulate %a into @b add : tensor<1000xf32>",

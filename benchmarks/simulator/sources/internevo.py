@@ -39,7 +39,8 @@ def make_run(row: dict[str, str]) -> Run:
         sequence=int(row["seq"]),
         nodes=nodes,
         ranks=ranks,
-        cluster=with_network(preset("a100-80gb"), NODE, "node"),
+        # Autograd adds gradients in bfloat16.
+        cluster={**with_network(preset("a100-80gb"), NODE, "node"), "local_sums": {"by": "add", "bytes": 2}},
         program="eager",
         options=(
             *STRATEGIES[row["zero1_group(-1=world)"]],

@@ -72,4 +72,5 @@ def describe_network(measured: list[dict[str, str]], called: dict[str, str]) -> 
         collective: [[MESSAGE, int(row["nodes"]), 1e9 * float(row["gb_s"])] for row in measured if row["collective"] == name]
         for collective, name in called.items()
     }
-    return {**preset("h100"), "collectives": {"world": world}}
+    # FP32GradientAccumulator adds a gradient in bfloat16 to its sum.
+    return {**preset("h100"), "collectives": {"world": world}, "local_sums": {"by": "add", "bytes": 4}}

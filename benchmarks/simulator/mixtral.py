@@ -3,7 +3,7 @@
 
 The loop's sizes depend on the data, and those of an exported step are fixed. What stands in for them is here alone: `loads`
 divides the tokens among the experts, and a slice of the sorted choices takes the place of the tokens that chose an expert.
-An operator takes the place of each that the loop calls, but the loop's waits for the GPU (`nonzero`, `tolist`) have none.
+An operator takes the place of each that the loop calls, except for copies of indices to the host and back, for which it waits.
 """
 
 import math

@@ -31,7 +31,7 @@ def tiny(**options) -> Llama:
 
 @pytest.mark.parametrize("options", [
     {"key_heads": 2, "bias": True, "tied": True},
-    {"fused": True, "dtype": torch.bfloat16, "lora": 4, "head_width": 32},
+    {"fused": True, "dtype": torch.bfloat16, "lora": 4, "adapted": "q v", "head_width": 32},
 ])  # fmt: skip
 def test_reshaped_is_as_exported(options):
     exported = export(tiny(**options), 3, 128, TOOLS)
@@ -91,9 +91,11 @@ def test_models_have_the_published_number_of_parameters(name, parameters):
 
 
 def test_each_shape_has_an_export_of_its_own():
-    given = [{}, {"dtype": torch.bfloat16}, {"fused": True}, {"lora": 8}, {"loss": torch.bfloat16}]
+    given = [{}, {"dtype": torch.bfloat16}, {"fused": True}, {"lora": 8}, {"lora": 8, "adapted": "q v"}, {"loss": torch.bfloat16}]
     names = {shapes.llama("llama2-7b", **options).name for options in given}
     assert len(names) == len(given)
+    mixtures = [{}, {"loads": (1, 1)}, {"loads": (2, 1)}, {"lora": 8}]
+    assert len({shapes.mixtral("mixtral-8x7b", **options).name for options in mixtures}) == len(mixtures)
 
 
 def test_nanotron_is_read_with_its_network(tmp_path):
@@ -325,15 +327,32 @@ def test_peaks_have_goals():
 def test_vectorlm_fits_before_its_first_update(tmp_path):
     columns = "model,gpu,gpus,sharding,mode,micro_batch,grad_accum,agg_tok_s_short_seq,fits"
     rows = ["Llama-2-13b,A40,2,FULL_SHARD,full,8,4,,0", "Llama-2-7b,A40,1,FULL_SHARD,full,8,4,47.6,1", "opt-350m,T4,1,FULL_SHARD,lora r8,8,4,571.471,1",
-            "Mixtral-8x7B,T4,1,FULL_SHARD,full,8,4,,0"]  # fmt: skip
+            "Llama-2-13b,T4,4,FULL_SHARD,lora r8,8,4,,0", "gemma-2b,T4,8,FULL_SHARD,lora r8,8,4,897.81,1", "Mixtral-8x7B,A100-SXM4-80GB,2,FULL_SHARD,full,8,4,275.459,1"]  # fmt: skip
     (tmp_path / "vectorlm_fit_a100_a40_t4.csv").write_text("\n".join([columns, *rows]))
     source = vectorlm.load(tmp_path)
-    whole, _, adapted = source.runs
-    assert (whole.has_fit, adapted.has_fit, whole.rate) == (False, True, None)
-    assert (whole.gpus, whole.shape.lora, adapted.shape.lora) == (2, 0, 8)
-    assert (whole.kept, adapted.kept) == (0, 0)  # between two ranks, half of 4 bytes are as many as 2
-    assert source.runs[1].kept == pytest.approx(-2 * 6.738e9, rel=1e-3)
-    assert "--optimizer=sgd" in whole.options and source.left_out[0].startswith("1 runs of a mixture")
+    whole, alone, tiny_adapted, adapted, tied, mixture = source.runs
+    assert source.left_out == []
+    assert (whole.has_fit, tiny_adapted.has_fit, whole.rate) == (False, True, None)
+    assert (whole.gpus, whole.shape.lora, tiny_adapted.shape.lora) == (2, 0, 8)
+    assert "--optimizer=sgd" in whole.options
+    assert "--wrap=module" in whole.options and "--wrap=unit" in adapted.options
+    assert whole.kept == 0  # between two ranks, half of 4 bytes are as many as 2
+    assert alone.kept == pytest.approx(-2 * 6.738e9, rel=1e-3)
+    # Adapters leave the root gathered: the embedding, the head and the norm, or one matrix if they are tied.
+    assert tiny_adapted.kept == 0
+    assert adapted.kept == 2 * (2 * 32000 + 1) * 5120
+    assert tied.kept == 2 * (256000 + 1) * 2048
+
+
+def test_vectorlm_feeds_tokens_that_choose_the_same_experts(tmp_path):
+    columns = "model,gpu,gpus,sharding,mode,micro_batch,grad_accum,agg_tok_s_short_seq,fits"
+    rows = [f"Mixtral-8x7B,A40,4,FULL_SHARD,{mode},8,4,,0" for mode in ("full", "lora r8")]
+    (tmp_path / "vectorlm_fit_a100_a40_t4.csv").write_text("\n".join([columns, *rows]))
+    whole, adapted = vectorlm.load(tmp_path).runs
+    assert whole.shape.loads == adapted.shape.loads == (1, 1)
+    # Two of eight experts have gradients: 12.9 of 46.7 billion parameters.
+    assert whole.kept == pytest.approx((2 - 4 / 4) * 12.880e9, rel=1e-4)
+    assert (adapted.shape.lora, adapted.shape.adapted) == (8, "q v")
 
 
 def test_internevo_accumulates_in_bfloat16_and_has_peaks_of_fsdp(tmp_path):

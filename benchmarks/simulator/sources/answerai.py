@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from fsdp1 import count_root
 from runs import GIB, Run, Source, preset, read_table
 from shapes import llama
 
@@ -24,9 +25,10 @@ def load(folder: Path) -> Source:
 
 def make_run(row: dict[str, str]) -> Run:
     gpus = int(row["gpus"])
+    shape = llama("llama2-7b", dtype=torch.bfloat16, lora=RANK)
     return Run(
         name=f"{row['gpu']} {row['sharding']} 1 x {gpus}, {row['micro_batch']} x {row['seq']}",
-        shape=llama("llama2-7b", dtype=torch.bfloat16, lora=RANK),
+        shape=shape,
         batch=int(row["micro_batch"]),
         sequence=int(row["seq"]),
         nodes=1,
@@ -36,5 +38,7 @@ def make_run(row: dict[str, str]) -> Run:
         options=(STRATEGIES[row["sharding"]], "--remat=unit"),
         rate=int(row["samples"]) * int(row["seq"]) / float(row["time_s"]) / gpus,
         memory=GIB * float(row["peak_gib"]),
+        # Its policy wraps each layer and, in it, the factors.
+        kept=count_root(shape, gpus) if row["sharding"] == "FULL_SHARD" else 0,
         unjudged="the bandwidth of its slow lanes is not known" if "slow lanes" in row["interconnect"] else "",
     )

@@ -132,6 +132,14 @@ def test_llmq_leaves_out_what_no_plan_has(tmp_path):
     assert [reason.split()[0] for reason in source.left_out] == ["1", "1", "1"]
 
 
+def test_llmq_ran_the_attention_of_cudnn():
+    plain, found = (cluster["device"]["attention"] for cluster in (runs.preset("h100"), llmq.describe_kernels("H100")))
+    assert [keys for keys, _ in found["backward"]] == list(llmq.KEYS) == [keys for keys, _ in plain["backward"]]
+    assert found["forward"][1] == [1024, pytest.approx(410 / 989, rel=1e-3)]
+    assert found["backward"][1][1] / plain["backward"][1][1] == pytest.approx(408 / 260)
+    assert llmq.describe_kernels("RTX4090")["device"] == runs.preset("rtx4090")["device"]
+
+
 def test_llama_factory_has_rates_on_devices_and_verdicts_on_hosts(tmp_path):
     columns = "gpu,gpus,model,engine,seq,micro_batch,grad_accum,step_s,agg_tok_s,host_ram_gb,fits"
     rows = ["RTX4090,4,Qwen2.5-0.5B,none,1024,128,4,4.27,122784,,1",

@@ -2,6 +2,7 @@
 """llmq: Qwen2.5 in an engine of its own, in C++ with CUDA graphs, on 1 to 8 GPUs of a machine. States are in bfloat16."""
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -10,6 +11,14 @@ from runs import Run, Source, preset, read_table
 from shapes import llama
 
 PRESETS = {"H100": "h100", "RTX4090": "rtx4090"}
+# Attention is cuDNN's (cudnn_att.cpp). FlashAttention-3 (arXiv 2407.08608, figures 5 and 6) compares it with FlashAttention-2 on
+# H100, heads of 128: operations per second forward, causal, and their ratio backward, not causal. llmq's backward pass is the
+# deterministic one, which is slower than that by an amount that is not known. Heads of 64 reach 0.8 of both passes together. On
+# RTX 4090 cuDNN has FlashAttention-2's algorithm, as the preset.
+KEYS = (512, 1024, 2048, 4096, 8192, 16384)
+FORWARD = (315e12, 410e12, 484e12, 518e12, 529e12, 539e12)
+BACKWARD_RATIO = (305 / 214, 408 / 260, 465 / 291, 499 / 310, 518 / 318, 516 / 322)
+NARROW = 0.8
 # Options that change when a result is computed or where a copy lies within the device, not what is computed.
 HARMLESS = ("--lmhead-chunks", "--attn-bwd-chunks", "--memcpy-all-gather", "--memcpy-send-recv", "--all-to-all-reduce")
 
@@ -38,8 +47,7 @@ def make_run(row: dict[str, str]) -> Run:
         sequence=int(row["seq"]),
         nodes=1,
         ranks=gpus,
-        # Its products add to the sums of gradients (matmul with accumulate).
-        cluster={**preset(PRESETS[row["gpu"]]), "local_sums": {"by": "product", "bytes": 2}},
+        cluster=describe_kernels(row["gpu"]),
         program="graphs",
         options=("--strategy=zero1", "--clip-norm=1"),
         micro_batches=micro_batches,
@@ -49,6 +57,19 @@ def make_run(row: dict[str, str]) -> Run:
         kept=(2 - 4 - 4 / gpus) * shape.parameters,
         in_place={"aten._softmax.default": logits},
     )
+
+
+def describe_kernels(gpu: str) -> dict[str, Any]:
+    """Returns the GPU with the rates of cuDNN's attention. Products add to the sums of gradients (matmul with accumulate)."""
+    cluster = preset(PRESETS[gpu])
+    if gpu == "H100":
+        peak, backward = float(cluster["device"]["flops"]["bf16"]), cluster["device"]["attention"]["backward"]
+        cluster["device"]["attention"].update(
+            forward=[[keys, rate / peak] for keys, rate in zip(KEYS, FORWARD)],
+            backward=[[keys, ratio * share] for (keys, share), ratio in zip(backward, BACKWARD_RATIO)],
+            narrow=NARROW,
+        )
+    return {**cluster, "local_sums": {"by": "product", "bytes": 2}}
 
 
 def make_shape(row: dict[str, str]) -> PackedLlama:

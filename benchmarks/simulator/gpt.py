@@ -2,7 +2,6 @@
 """GPT-2 and MPT, with the shapes of published runs."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -30,8 +29,6 @@ class Shape:
     """True if the loss is one kernel (crossentropy.py), on logits of the type of computation."""
     eager: bool = False
     """True if attention has no fused kernel but runs operator by operator: the backward pass then reads the scores."""
-
-    divided: ClassVar[tuple[int, int]] = (1, 1)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -28,8 +28,6 @@ class Shape(Protocol):
     """Names the exported step in the cache, so it tells all that the step depends on."""
     dtype: torch.dtype
     """Type of the parameters."""
-    divided: tuple[int, int]
-    """By which numbers the step divides batch and sequence. It is exported with as many times BATCH and SEQUENCE."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -37,6 +35,11 @@ class Shape(Protocol):
 
     def make(self, sequence: int) -> nn.Module:
         """Makes the model, which maps token ids and labels, both [batch, sequence], to a loss."""
+
+
+def get_divisors(shape: Shape) -> tuple[int, int]:
+    """Returns by which numbers the step divides batch and sequence. It is exported with as many times BATCH and SEQUENCE."""
+    return getattr(shape, "divided", (1, 1))
 
 
 def export(shape: Shape, batch: int, sequence: int, tools: Path) -> str:
@@ -61,9 +64,10 @@ class Steps:
         cache.mkdir(parents=True, exist_ok=True)
 
     def write(self, shape: Shape, batch: int, sequence: int, path: Path) -> None:
-        parts, rests = zip(*(divmod(size, by) for size, by in zip((batch, sequence), shape.divided)))
+        parts, rests = zip(*(divmod(size, by) for size, by in zip((batch, sequence), get_divisors(shape))))
         if any(rests):
-            raise ValueError(f"{shape.name}: expected a batch and a sequence that {shape.divided} divide, got {batch} and {sequence}")
+            raise ValueError(f"{shape.name}: expected a batch and a sequence that {get_divisors(shape)} divide, "
+                             f"got {batch} and {sequence}")  # fmt: skip
         path.write_text(reshape(self._load(shape), *parts))
 
     def _load(self, shape: Shape) -> str:
@@ -73,7 +77,7 @@ class Steps:
         path = self.cache / f"{shape.name}.mlir"
         if not path.exists():
             print(f"exporting {shape.name}", flush=True)
-            batches, sequences = shape.divided
+            batches, sequences = get_divisors(shape)
             text = export(shape, batches * BATCH, sequences * SEQUENCE, self.tools)
             part = path.with_suffix(".part")
             part.write_text(text)

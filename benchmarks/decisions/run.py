@@ -24,6 +24,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import fcdp
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks" / "simulator"))
+
+from presets import read_preset  # noqa: E402
+
 STRATEGIES = ["zero3", "zero2", "zero1", "hpz", "fcdp", "hsdp", "mics", "ddp", "auto"]
 # Predictions are printed with four digits.
 TOLERANCE = 1.001
@@ -77,9 +81,8 @@ class Measured:
 
 def memory_of(cluster: str) -> tuple[float, float]:
     """Returns the memory of a device and of a host, in bytes."""
-    text = (ROOT / "cluster" / f"{cluster}.yaml").read_text()
-    device, host = re.findall(r"^  memory: *([\d.e]+)", text, re.MULTILINE)
-    return float(device), float(host)
+    preset = read_preset(cluster)
+    return float(preset["device"]["memory"]), float(preset["host"]["memory"])
 
 
 def measure(archive: Path, cluster: str, strategy: str, out: Path) -> Measured:

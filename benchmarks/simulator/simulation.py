@@ -11,9 +11,8 @@ from typing import Any
 
 import yaml
 
+from presets import read_preset
 from steps import Shape, Steps
-
-CLUSTERS = Path(__file__).parents[2] / "cluster"
 
 
 @dataclass
@@ -58,8 +57,7 @@ class Part:
 
 def load_preset(name: str) -> dict[str, Any]:
     """Returns a preset with NCCL's rings for collectives over all ranks, as in the published runs."""
-    cluster = yaml.load((CLUSTERS / f"{name}.yaml").read_text(), yaml.SafeLoader)
-    return {**cluster, "flat_collectives": "ring"}
+    return {**read_preset(name), "flat_collectives": "ring"}
 
 
 class Simulator:

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 import yaml
 
+from presets import read_preset
 from shapes import llama
-from simulation import CLUSTERS
 from steps import Steps
 
 SEQUENCE = 4096
@@ -36,7 +36,7 @@ def main() -> None:
         Steps(args.cache, args.tools).write(shape, 1, SEQUENCE, step)
         retarget = "--fcdp-retarget=target=cuda fuse-norms=false"
         subprocess.run([args.tools / "fcdp-opt", step, retarget, "-o", unfused], check=True)
-        preset = yaml.safe_load((CLUSTERS / "h100.yaml").read_text())
+        preset = read_preset("h100")
         preset["host"]["issue"]["transfer"] = SLOW_CALL
         (folder / "slow.yaml").write_text(yaml.safe_dump(preset))
         for text, file, cluster in (

@@ -127,7 +127,7 @@ llvm::Error Cluster::check() const {
   return llvm::Error::success();
 }
 
-static std::string listPresets() {
+std::string fcdp::listClusterPresets() {
   return llvm::join(llvm::map_range(getClusterPresets(),
                                     [](const ClusterPreset &preset) {
                                       return preset.name.str();
@@ -141,9 +141,9 @@ llvm::Expected<Cluster> fcdp::loadCluster(llvm::StringRef fileOrPreset) {
       return parseCluster({preset.yaml, preset.name});
   auto file = readInputFile(fileOrPreset);
   if (!file)
-    return llvm::createStringError("expected a file or one of " +
-                                   listPresets() + ", got '" + fileOrPreset +
-                                   "': " + toString(file.takeError()));
+    return llvm::createStringError(
+        "expected a file or one of " + listClusterPresets() + ", got '" +
+        fileOrPreset + "': " + toString(file.takeError()));
   return parseCluster((*file)->getMemBufferRef());
 }
 

@@ -18,7 +18,34 @@ using namespace llvm::yaml;
 static constexpr size_t kMaxBytes = 64 << 10;
 static constexpr int kMaxOpenBrackets = 16;
 
+namespace {
+/// The preset on which a description builds. Files are not allowed: presets are
+/// in this program, so a chain of them ends.
+struct Base {
+  llvm::StringRef preset;
+};
+} // namespace
+
 namespace llvm::yaml {
+template <>
+struct ScalarTraits<Base> {
+  static void output(const Base &base, void *, llvm::raw_ostream &stream) {
+    stream << base.preset;
+  }
+  static llvm::StringRef input(llvm::StringRef scalar, void *context,
+                               Base &base) {
+    for (const ClusterPreset &preset : getClusterPresets())
+      if (preset.name == scalar) {
+        base.preset = preset.name;
+        return {};
+      }
+    auto *reader = static_cast<YamlReader *>(context);
+    reader->message = "expected 'base' to be one of " + listClusterPresets() +
+                      ", got '" + scalar.str() + "'";
+    return reader->message;
+  }
+  static QuotingType mustQuote(llvm::StringRef) { return QuotingType::None; }
+};
 template <>
 struct ScalarEnumerationTraits<Sharing> {
   static void enumeration(IO &io, Sharing &value) {
@@ -80,7 +107,7 @@ struct MappingTraits<Link> {
   static void mapping(IO &io, Link &link) {
     mapNumber<Positive>(io, "bandwidth", link.bandwidth);
     mapNumber<NotNegative>(io, "latency", link.latency);
-    io.mapRequired("sharing", link.sharing);
+    mapUnlessInherited(io, "sharing", link.sharing);
     // Any other sharing refuses this key as unknown.
     if (link.sharing == Sharing::switched)
       mapNumber<Count>(io, "ranks_per_switch", link.ranksPerSwitch);
@@ -108,15 +135,25 @@ struct MappingTraits<Spread> {
 template <>
 struct MappingTraits<Cluster> {
   static void mapping(IO &io, Cluster &cluster) {
+    std::optional<Base> base;
+    io.mapOptional("base", base);
+    // All presets are read by the tests.
+    if (base && !base->preset.empty()) {
+      cluster = llvm::cantFail(loadCluster(base->preset));
+      static_cast<YamlReader *>(io.getContext())->hasBase = true;
+    }
     io.mapRequired("name", cluster.name);
     mapNumber<Count>(io, "nodes", cluster.nodes);
     mapNumber<Count>(io, "ranks_per_node", cluster.ranksPerNode);
-    io.mapRequired("device", cluster.device);
-    io.mapRequired("host", cluster.host);
-    io.mapRequired("inter", cluster.inter);
-    io.mapRequired("intra", cluster.intra);
-    io.mapRequired("h2d", cluster.h2d);
-    io.mapRequired("d2h", cluster.d2h);
+    mapUnlessInherited(io, "device", cluster.device);
+    mapUnlessInherited(io, "host", cluster.host);
+    mapUnlessInherited(io, "inter", cluster.inter);
+    mapUnlessInherited(io, "intra", cluster.intra);
+    mapUnlessInherited(io, "h2d", cluster.h2d);
+    mapUnlessInherited(io, "d2h", cluster.d2h);
+    // A base's tables say nothing of nodes of another size.
+    if (cluster.collectives.ranksPerNode != cluster.ranksPerNode)
+      cluster.collectives = {};
     io.mapOptional("collectives", cluster.collectives);
     cluster.collectives.ranksPerNode = cluster.ranksPerNode;
     io.mapOptional("flat_collectives", cluster.flatCollectives);

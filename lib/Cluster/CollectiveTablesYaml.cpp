@@ -38,11 +38,14 @@ static std::string spell(double number) {
 
 static void mapTable(IO &io, RankSet set, CollectiveKind kind,
                      BusTable &table) {
-  NumberRows rows;
+  std::optional<NumberRows> rows;
   io.mapOptional(stringify(kind), rows);
+  if (!rows)
+    return;
+  table = {};
   std::string name =
       std::string(stringify(set)) + "." + std::string(stringify(kind));
-  for (const NumberRow &row : rows) {
+  for (const NumberRow &row : *rows) {
     if (row.size() != 3)
       return io.setError("expected rows of '" + name +
                          "' to be [bytes, nodes, bytes per second], got " +

@@ -9,12 +9,14 @@
 using namespace fcdp;
 using namespace llvm::yaml;
 
-/// Reads a curve of shares. It has no points if there is no `key`.
+/// Reads a curve of shares. It stays as it is if there is no `key`.
 static void mapShares(IO &io, const char *key, RateCurve &curve) {
-  NumberRows rows;
+  std::optional<NumberRows> rows;
   io.mapOptional(key, rows);
+  if (!rows)
+    return;
   curve.points.clear();
-  for (const NumberRow &row : rows) {
+  for (const NumberRow &row : *rows) {
     if (row.size() != 2 || row[1].value > 1)
       return io.setError(llvm::Twine("expected '") + key +
                          "' to be a list of [size, share], each share above 0 "
@@ -51,10 +53,10 @@ struct MappingTraits<MeasuredProduct> {
     io.mapRequired("type", product.type);
     product.shape.batch = 1;
     mapWithDefault<Count>(io, "batch", product.shape.batch);
-    mapNumber<Count>(io, "m", product.shape.m);
-    mapNumber<Count>(io, "n", product.shape.n);
-    mapNumber<Count>(io, "k", product.shape.k);
-    mapNumber<Positive>(io, "flops", product.flops);
+    mapOwnNumber<Count>(io, "m", product.shape.m);
+    mapOwnNumber<Count>(io, "n", product.shape.n);
+    mapOwnNumber<Count>(io, "k", product.shape.k);
+    mapOwnNumber<Positive>(io, "flops", product.flops);
   }
 };
 template <>
@@ -84,15 +86,16 @@ void MappingTraits<Device>::mapping(IO &io, Device &device) {
   mapNumber<Count>(io, "memory", device.memory);
   io.mapOptional("reserved", device.reserve);
   mapNumber<Positive>(io, "memory_bandwidth", device.memoryBandwidth);
-  io.mapRequired("flops", device.flops);
+  mapUnlessInherited(io, "flops", device.flops);
   mapWithDefault<Positive>(io, "compute_capability", device.computeCapability);
   mapNumber<Share>(io, "compute_efficiency", device.computeEfficiency);
   mapNumber<Share>(io, "memory_efficiency", device.memoryEfficiency);
   mapShares(io, "memory_curve", device.memoryCurve);
   std::optional<double> processors;
   mapNumber<Count>(io, "processors", processors);
-  device.processors = static_cast<int64_t>(processors.value_or(0));
-  io.mapOptional("products", device.products);
+  if (processors)
+    device.processors = static_cast<int64_t>(*processors);
+  mapList(io, "products", device.products);
   io.mapOptional("attention", device.attention);
   mapWithDefault<PartialShare>(io, "collective_share", device.collectiveShare);
   mapWithDefault<Share>(io, "sustained", device.sustained);

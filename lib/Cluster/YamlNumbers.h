@@ -24,6 +24,9 @@ struct YamlReader {
   std::string message;
   /// The first error, with file and line.
   std::string complaint;
+  /// Whether the description builds on another one, whose values stay where it
+  /// says nothing.
+  bool hasBase = false;
 };
 
 // Numbers with the range that the schema allows for each.
@@ -112,7 +115,8 @@ struct ScalarTraits<fcdp::PartialShare>
 template <>
 struct ScalarTraits<fcdp::Count> : fcdp::NumberTraits<fcdp::Count> {};
 template <>
-struct ScalarTraits<fcdp::FromZeroToTwo> : fcdp::NumberTraits<fcdp::FromZeroToTwo> {};
+struct ScalarTraits<fcdp::FromZeroToTwo>
+    : fcdp::NumberTraits<fcdp::FromZeroToTwo> {};
 template <>
 struct ScalarTraits<fcdp::ByteCount> : fcdp::NumberTraits<fcdp::ByteCount> {};
 } // namespace llvm::yaml
@@ -130,13 +134,40 @@ struct ListTraits {
   }
 };
 
+/// Reads a key that is required unless the description has a base.
+template <typename T>
+void mapUnlessInherited(llvm::yaml::IO &io, const char *key, T &field) {
+  if (static_cast<YamlReader *>(io.getContext())->hasBase)
+    io.mapOptional(key, field);
+  else
+    io.mapRequired(key, field);
+}
+
+/// Reads a list, which replaces that of a base as a whole.
+template <typename List>
+void mapList(llvm::yaml::IO &io, const char *key, List &field) {
+  std::optional<List> list;
+  io.mapOptional(key, list);
+  if (list)
+    field = std::move(*list);
+}
+
 template <typename Number, typename T>
 void mapNumber(llvm::yaml::IO &io, const char *key, T &field) {
+  Number number{static_cast<double>(field)};
+  mapUnlessInherited(io, key, number);
+  field = static_cast<T>(number.value);
+}
+
+/// Reads a number of an element of a list, which inherits nothing.
+template <typename Number, typename T>
+void mapOwnNumber(llvm::yaml::IO &io, const char *key, T &field) {
   Number number{static_cast<double>(field)};
   io.mapRequired(key, number);
   field = static_cast<T>(number.value);
 }
 
+/// Leaves `field` as it is if the description does not have it.
 template <typename Number>
 void mapNumber(llvm::yaml::IO &io, const char *key,
                std::optional<double> &field) {
@@ -144,7 +175,6 @@ void mapNumber(llvm::yaml::IO &io, const char *key,
   if (field)
     number = Number{*field};
   io.mapOptional(key, number);
-  field.reset();
   if (number)
     field = number->value;
 }

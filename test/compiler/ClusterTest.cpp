@@ -273,6 +273,85 @@ TEST(Cluster, RefusesUnknownKeys) {
             "two.yaml:14: error: unknown key 'ranks_per_switch'");
 }
 
+TEST(Cluster, BuildsOnAPreset) {
+  Cluster base = llvm::cantFail(loadCluster("a40-rdma"));
+  Cluster own = llvm::cantFail(parseCluster({R"(base: a40-rdma
+name: ours
+nodes: 2
+device:
+  memory_curve: [[1e6, 0.5]]
+  products:
+    - {type: bf16, m: 8, n: 16, k: 32, flops: 1e12}
+  flops: {f64: 1e12}
+host: {numa_nodes: 4}
+h2d: {sharing: rank}
+)",
+                                             "ours.yaml"}));
+  // What it says, and in mappings what it does not say is the base's.
+  EXPECT_EQ(own.name, "ours");
+  EXPECT_EQ(own.nodes, 2);
+  EXPECT_EQ(own.ranksPerNode, base.ranksPerNode);
+  EXPECT_EQ(own.device.flops.f64, 1e12);
+  EXPECT_EQ(own.device.flops.bf16, base.device.flops.bf16);
+  EXPECT_EQ(own.device.processors, base.device.processors);
+  EXPECT_EQ(own.device.memory, base.device.memory);
+  EXPECT_EQ(own.host.memory, base.host.memory);
+  EXPECT_EQ(own.host.numaNodes, 4);
+  EXPECT_EQ(own.inter.bandwidth, base.inter.bandwidth);
+  EXPECT_EQ(own.h2d.bandwidth, base.h2d.bandwidth);
+  EXPECT_EQ(own.getSharers(own.h2d), 1);
+  EXPECT_EQ(own.getSharers(own.d2h), base.getSharers(base.d2h));
+  // Lists are its own as a whole.
+  EXPECT_EQ(own.device.memoryCurve.points.size(), 1u);
+  EXPECT_EQ(own.device.products.size(), 1u);
+  EXPECT_EQ(own.device.attention.forward.points.size(),
+            base.device.attention.forward.points.size());
+}
+
+TEST(Cluster, BuildsOnAPresetThatHasABase) {
+  Cluster own = llvm::cantFail(
+      parseCluster({"base: h100-tcpx\nname: ours\n"
+                    "collectives:\n  world:\n    all_gather: [[1e6, 4, 2e9]]\n",
+                    "ours.yaml"}));
+  Cluster first = llvm::cantFail(loadCluster("h100"));
+  EXPECT_EQ(own.device.memory, first.device.memory);
+  EXPECT_EQ(own.inter.ranksPerSwitch, 2);
+  auto read = [&](int64_t nodes) {
+    return own.collectives.read(RankSet::world, CollectiveKind::allGather, 1e6,
+                                nodes);
+  };
+  // The table replaces that of the base, which has 2 nodes.
+  EXPECT_EQ(read(4)->rate, 2e9);
+  EXPECT_EQ(read(2)->rate, 2e9);
+}
+
+TEST(Cluster, TablesOfABaseAreOfNodesOfItsSize) {
+  auto parse = [](const std::string &more) {
+    return llvm::cantFail(
+        parseCluster({"base: h100-tcpx\nname: ours\n" + more, "ours.yaml"}));
+  };
+  EXPECT_FALSE(parse("nodes: 4\n").collectives.empty());
+  EXPECT_TRUE(parse("ranks_per_node: 4\n").collectives.empty());
+}
+
+TEST(Cluster, RefusesABaseThatIsNoPreset) {
+  std::string message = complain("name: two\nbase: two.yaml\n");
+  EXPECT_EQ(message.find("two.yaml:2: error: expected 'base' to be one of "
+                         "a100-40gb, "),
+            0u)
+      << message;
+  EXPECT_NE(message.find(", got 'two.yaml'"), std::string::npos) << message;
+  // A list's elements have no base.
+  EXPECT_EQ(complain("base: h100\nname: two\ndevice:\n  products:\n"
+                     "    - {type: f32, m: 1, n: 1, flops: 1}\n"),
+            "two.yaml:5: error: missing required key 'k'");
+  EXPECT_EQ(complain("base: h100\n"),
+            "two.yaml:1: error: missing required key 'name'");
+  EXPECT_EQ(complain("base: h100\nname: two\nnodes: 0\n"),
+            "two.yaml:3: error: expected a positive whole number below 2^53, "
+            "got '0'");
+}
+
 TEST(Cluster, NamesMissingKeys) {
   EXPECT_EQ(complain(change("  launch_latency: 5e-6\n", "")),
             "two.yaml:5: error: missing required key 'launch_latency'");

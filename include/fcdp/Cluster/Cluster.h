@@ -180,5 +180,7 @@ struct ClusterPreset {
 };
 /// The descriptions in `cluster/`, in alphabetical order.
 llvm::ArrayRef<ClusterPreset> getClusterPresets();
+/// Returns their names for a message: "a100-40gb, a100-80gb, ...".
+std::string listClusterPresets();
 
 } // namespace fcdp

@@ -105,18 +105,20 @@ def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> 
         rows = [row for row in device["products"] if row["type"] == kind]
         assert len(rows) >= 2
         for row in rows:
-            work = 2 * row["m"] * row["n"] * row["k"]
-            moved = (row["m"] * row["k"] + row["k"] * row["n"] + row["m"] * row["n"]) * {"f64": 8, "f32": 4}.get(kind, 2)
+            m, n, k, batch = row["m"], row["n"], row["k"], row.get("batch", 1)
+            work = batch * 2 * m * n * k
+            moved = batch * (m * k + k * n + m * n) * {"f64": 8, "f32": 4}.get(kind, 2)
             assert row["flops"] == pytest.approx(work / max(work / rate, moved / MEMORY), rel=1e-3)
         assert device["flops"][kind] == max(row["flops"] for row in rows)
-        # Squares, and those with few rows, columns and summands.
-        shapes = {(row["m"], row["n"], row["k"]) for row in rows}
-        assert shapes >= {(128, 128, 128), (8, 128, 128), (128, 8, 128), (128, 128, 8)}
+        # Squares, those with few rows, columns and summands, and batches.
+        shapes = {(row.get("batch", 1), row["m"], row["n"], row["k"]) for row in rows}
+        assert shapes >= {(1, 128, 128, 128), (1, 8, 128, 128), (1, 128, 8, 128), (1, 128, 128, 8), (16, 32, 32, 32)}
     attention = device["attention"]
     for name, rate in (("forward", FORWARD), ("backward", BACKWARD)):
         assert [keys for keys, _ in attention[name]] == [128, 256]
         assert all(share == pytest.approx(rate / FLOPS["bf16"], rel=5e-3) for _, share in attention[name])
-    assert (attention["masked"], attention["narrow"]) == (pytest.approx(MASKED, rel=5e-3), pytest.approx(NARROW, rel=5e-3))
+    assert attention["masked"] == pytest.approx(MASKED, rel=5e-3)
+    assert attention["narrow"] == pytest.approx(NARROW, rel=5e-3)
     # Seconds of the ranks under load, relative to those of a single product.
     seconds = [1 / share for share in SUSTAINED]
     assert device["sustained"] == pytest.approx(1 / statistics.mean(seconds), rel=2e-3)
@@ -132,7 +134,11 @@ def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> 
     for name, bandwidth, start in (("inter", NODE, NODE_START), ("intra", LOCAL, LOCAL_START)):
         assert found[name]["bandwidth"] == pytest.approx(bandwidth, rel=1e-3)
         assert found[name]["latency"] == pytest.approx(start, rel=1e-2)
-    groups = (("node", 2, 2, NODE, NODE_START), ("local", 1, 2, LOCAL, LOCAL_START), ("world", 2, 4, WORLD, WORLD_START))
+    groups = (
+        ("node", 2, 2, NODE, NODE_START),
+        ("local", 1, 2, LOCAL, LOCAL_START),
+        ("world", 2, 4, WORLD, WORLD_START),
+    )
     assert found["collectives"].keys() == {name for name, *_ in groups}
     for name, nodes, ranks, bandwidth, start in groups:
         for kind, rows in found["collectives"][name].items():

@@ -19,7 +19,8 @@ BUILT_ON = sorted(path.stem for path in CLUSTERS.glob("*.yaml") if "base" in yam
 
 
 def simulate(cluster: str | Path) -> dict[str, object]:
-    simulated: dict[str, object] = json.loads(tool(BIN / "fcdp-sim", STEP, f"--cluster={cluster}", "--nodes=2", "--strategy=zero3", "--json"))
+    text = tool(BIN / "fcdp-sim", STEP, f"--cluster={cluster}", "--nodes=2", "--strategy=zero3", "--json")
+    simulated: dict[str, object] = json.loads(text)
     return simulated
 
 

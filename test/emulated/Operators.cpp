@@ -288,7 +288,7 @@ double secondsOf(const c10::OperatorHandle &op, const Stack &arguments,
     for (const IValue &value : *values)
       bytes += countBytes(value);
   const std::string &name = op.schema().name();
-  if (name != "aten::mm")
+  if (name != "aten::mm" && name != "aten::bmm")
     return speed->first(name) + speed->kernel(bytes);
   const at::Tensor &left = arguments[0].toTensor(),
                    &right = arguments[1].toTensor();
@@ -296,7 +296,7 @@ double secondsOf(const c10::OperatorHandle &op, const Stack &arguments,
   TORCH_CHECK(!speed->lacks(type),
               "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when multiplying ", type,
               "\nthe second line of a long message");
-  double flops = 2.0 * double(left.numel()) * double(right.size(1));
+  double flops = 2.0 * double(left.numel()) * double(right.size(-1));
   return speed->first(name + type) + speed->product(type, flops, bytes);
 }
 

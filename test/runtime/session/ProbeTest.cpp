@@ -140,10 +140,11 @@ TEST(ProbeOperators, RunEachWorkOnceBeforeItCounts) {
       },
       1 << 18);
   at::removeCallback(handle);
-  // One addition, copies of two sizes, and products of four shapes and types.
-  EXPECT_EQ(rates.products.size(), 16u);
+  // One addition, copies of two sizes, and products of five shapes and four
+  // types.
+  EXPECT_EQ(rates.products.size(), 20u);
   EXPECT_EQ(rates.curve.size(), 2u);
-  EXPECT_GE(log.counted.size(), 19u);
+  EXPECT_GE(log.counted.size(), 23u);
   for (const std::string &work : log.counted)
     EXPECT_TRUE(log.uncounted.count(work)) << work;
 }
@@ -159,8 +160,10 @@ TEST(ProbeOperators, FindRatesOfWhatTheyDo) {
   EXPECT_EQ(rates.best(DType::BF16), 0);
   // All shapes took the same time, so the square has the greatest rate.
   EXPECT_EQ(rates.largestOfFastest().m, 128);
-  EXPECT_EQ(rates.products.size(), 8u);
+  EXPECT_EQ(rates.products.size(), 10u);
   EXPECT_DOUBLE_EQ(rates.products[2].flops, 2.0 * 128 * 128 * 8 / 0.49);
+  EXPECT_EQ(rates.products[3].batch, 16);
+  EXPECT_DOUBLE_EQ(rates.products[3].flops, 16 * 2.0 * 32 * 32 * 32 / 0.49);
 }
 
 TEST(ProbeSustained, ComparesTheLastRoundsWithTheFirst) {
@@ -196,7 +199,8 @@ TEST(ProbedCluster, DescribesGpus) {
   gpu.context = 5;
   gpu.communicators = 6;
   gpu.workspace = 7;
-  gpu.rates.products = {{DType::BF16, 8, 128, 64, 1e12}};
+  gpu.rates.products = {{DType::BF16, 8, 128, 64, 1e12},
+                        {DType::BF16, 8, 8, 8, 1e11, 16}};
   // A cache is faster than the memory.
   gpu.rates.curve = {{65536, 1e11}, {1048576, 4e11}, {4194304, 2e11}};
   gpu.issue = {1e-6, 2e-6, 3e-6};
@@ -216,6 +220,7 @@ TEST(ProbedCluster, DescribesGpus) {
         "this "
         "GPU has no such products: no kernel\n",
         "    - {type: bf16, m: 8, n: 128, k: 64, flops: 1e+12}\n"
+        "    - {type: bf16, batch: 16, m: 8, n: 8, k: 8, flops: 1e+11}\n"
         "  attention: # causal, heads of 128, in bf16\n"
         "    forward: [[128, 0.2], [256, 1]]\n    backward: [[128, 0.1]]\n"
         "    masked: 0.5\n    narrow: 1\n",

@@ -4,6 +4,7 @@
 #include "operators/TorchTypes.h"
 #include "probe/TryWork.h"
 
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
@@ -14,11 +15,15 @@ static constexpr double kLongProduct = 5e-3;
 /// The side of a square over its few rows, columns or summands: those of a
 /// small micro-batch, and of the two products of a LoRA adapter.
 static constexpr int64_t kThinness = 16;
+/// Products in one call, as of the experts of a mixture, and the side of a
+/// square over theirs.
+static constexpr int64_t kBatch = 16, kBatchDivisor = 4;
 
 namespace {
-/// A product of m x k by k x n.
+/// `batch` products of m x k by k x n.
 struct Shape {
   int64_t m, n, k;
+  int64_t batch = 1;
 };
 } // namespace
 
@@ -39,14 +44,21 @@ std::string whyNoProducts(c10::Device device, DType type) {
 static ProbedProduct measureProduct(c10::Device device, DType type,
                                     const Shape &shape, const DeviceTimer &time,
                                     const Work &before, double gap) {
-  auto [m, n, k] = shape;
-  at::Tensor left = makeRandomMatrix(device, type, m, k),
-             right = makeRandomMatrix(device, type, k, n),
-             out = at::empty({m, n}, left.options());
-  double seconds =
-      timeEach(time, before, 2, [&] { at::mm_out(out, left, right); });
-  return {type, m, n, k,
-          2.0 * double(m) * double(n) * double(k) / withoutGap(seconds, gap)};
+  auto [m, n, k, batch] = shape;
+  at::Tensor left = makeRandomMatrix(device, type, batch * m, k),
+             right = makeRandomMatrix(device, type, batch * k, n),
+             out = at::empty({batch * m, n}, left.options());
+  if (batch > 1) {
+    left = left.view({batch, m, k});
+    right = right.view({batch, k, n});
+    out = out.view({batch, m, n});
+  }
+  double seconds = timeEach(time, before, 2, [&] {
+    batch > 1 ? at::bmm_out(out, left, right) : at::mm_out(out, left, right);
+  });
+  ProbedProduct product{type, m, n, k, 0, batch};
+  product.flops = product.operations() / withoutGap(seconds, gap);
+  return product;
 }
 
 std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
@@ -56,9 +68,11 @@ std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
   for (int64_t side = kLeastRowsOfGpu; side <= kMostRowsOfGpu; side *= 2) {
     int64_t thin = side / kThinness;
     // The square is the last: its time decides whether to go on.
+    int64_t part = side / kBatchDivisor;
     for (const Shape &shape :
          {Shape{thin, side, side}, Shape{side, thin, side},
-          Shape{side, side, thin}, Shape{side, side, side}})
+          Shape{side, side, thin}, Shape{part, part, part, kBatch},
+          Shape{side, side, side}})
       products.push_back(
           measureProduct(device, type, shape, time, before, gap));
     if (products.back().seconds() > kLongProduct)

@@ -24,9 +24,9 @@ at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
 /// words, or nothing if it can.
 std::string whyNoProducts(c10::Device device, DType type);
 
-/// Returns products of growing sizes in operands of `type`: squares, and those
-/// with few rows, columns or summands. The gap to the next kernel does not
-/// count in their times.
+/// Returns products of growing sizes in operands of `type`: squares, those with
+/// few rows, columns or summands, and batches. The gap to the next kernel does
+/// not count in their times.
 std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
                                            const DeviceTimer &time,
                                            const Work &before, double gap);

@@ -92,11 +92,13 @@ std::string describeTables(const ProbedCluster &cluster) {
 std::string describeProducts(const std::vector<ProbedProduct> &products) {
   std::string text = "  products:\n";
   for (const ProbedProduct &product : products)
-    text += "    - {type: " + std::string(name(product.type)) +
-            ", m: " + std::to_string(product.m) +
-            ", n: " + std::to_string(product.n) +
-            ", k: " + std::to_string(product.k) +
-            ", flops: " + spell(product.flops) + "}\n";
+    text +=
+        "    - {type: " + std::string(name(product.type)) +
+        (product.batch > 1 ? ", batch: " + std::to_string(product.batch) : "") +
+        ", m: " + std::to_string(product.m) +
+        ", n: " + std::to_string(product.n) +
+        ", k: " + std::to_string(product.k) +
+        ", flops: " + spell(product.flops) + "}\n";
   return text;
 }
 

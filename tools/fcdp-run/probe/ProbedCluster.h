@@ -19,13 +19,16 @@ struct ProbedCollectives {
   std::vector<TimedSize> gathers, reductions;
 };
 
-/// A product of m x k by k x n that was measured.
+/// A product of m x k by k x n that was measured, or a batch of them.
 struct ProbedProduct {
   DType type;
   int64_t m, n, k;
   double flops; ///< operations per second
+  int64_t batch = 1;
 
-  double operations() const { return 2.0 * double(m) * double(n) * double(k); }
+  double operations() const {
+    return 2.0 * double(batch) * double(m) * double(n) * double(k);
+  }
   double seconds() const { return operations() / flops; }
 };
 

@@ -3,13 +3,15 @@
 
 import os
 import re
-import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 IMAGE = Path(os.environ.get("FCDP_HOME", Path(__file__).resolve().parents[2] / "build")) / "runtime/cuda/Kernels.fatbin"
+# Of the wheels nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
+TOOLS = Path(sysconfig.get_path("purelib")) / "nvidia/cu13/bin"
 TYPES = ("f16", "bf16", "f32", "f64")
 # kLoadsInFlight of SumChunks.h, and the two operands of an addition in place.
 LOADS = {f"fcdp_sum_{given}_{result}": 4 for given in TYPES for result in TYPES} | {"fcdp_add": 2}
@@ -17,13 +19,14 @@ LOADS = {f"fcdp_sum_{given}_{result}": 4 for given in TYPES for result in TYPES}
 
 def disassemble(architecture: str) -> dict[str, list[str]]:
     """Returns the instructions of each kernel."""
-    tools = [shutil.which("cuobjdump"), shutil.which("nvdisasm", path=os.environ.get("NVDISASM_PATH", os.environ["PATH"]))]
     if not IMAGE.exists():
         pytest.skip(f"no kernels were built: {IMAGE} is not there")
-    if None in tools:
-        pytest.skip("no cuobjdump with nvdisasm in PATH; CUDA's toolkit has both")
     listing = subprocess.run(
-        [tools[0], "-sass", "-arch", architecture, IMAGE], capture_output=True, text=True, check=True
+        [TOOLS / "cuobjdump", "-sass", "-arch", architecture, IMAGE],
+        env={**os.environ, "NVDISASM_PATH": str(TOOLS)},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     functions = re.split(r"^\s*Function : ", listing, flags=re.MULTILINE)[1:]
     return {

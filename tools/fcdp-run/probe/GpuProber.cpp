@@ -258,7 +258,7 @@ double GpuProber::secondsOfGather(Axis axis, StreamId stream) {
   gather.axis = axis;
   gather.stream = stream;
   gather.in = backend->deviceBase();
-  gather.out = gather.in + kLeastTransfer;
+  gather.out = backend->deviceBase() + kLeastTransfer;
   gather.bytes = kLeastTransfer;
   gather.inType = gather.outType = DType::F32;
   gather.what = "probe of a gather's issue";

@@ -159,16 +159,19 @@ def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> 
 
 def test_one_old_gpu(workshop: Workshop, tmp_path: Path) -> None:
     path = tmp_path / "cluster.yaml"
-    found = probe(path, 1, 1, [SPEED | {"bf16": -1, "f16": -1, "attention": 5e8}])
+    # No products in bf16, and no attention in f16 either.
+    lacking = {"bf16": -1, "f16": 5e8, "attention_f16": -1, "attention": 5e8}
+    found = probe(path, 1, 1, [SPEED | lacking])
     device = found["device"]
     assert device["reserved"]["communicators"] == 0 and device["collective_share"] == 0
     assert "collectives" not in found
     # What a GPU does not have is not in the file, which says so.
-    assert {row["type"] for row in device["products"]} == {"f64", "f32"}
-    assert device["flops"]["bf16"] == device["flops"]["f16"] == device["flops"]["f32"]
+    assert {row["type"] for row in device["products"]} == {"f64", "f32", "f16"}
+    assert device["flops"]["bf16"] == device["flops"]["f32"]
     text = path.read_text()
     why = "assumed as f32: not measured, as this GPU has no such products: CUDA error: CUBLAS_STATUS_NOT_SUPPORTED"
-    assert text.count(why) == 2 and "the second line" not in text
+    assert text.count(why) == 1 and "the second line" not in text
+    assert "  attention: # causal, heads of 128, in f32\n" in text
     assert device["attention"]["forward"] == [[128, pytest.approx(5e8 / FLOPS["f32"], rel=5e-3)]]
     assert "  # memory_bandwidth does not limit copies in both directions at once\n" in text
     assert "  # variation is not measured: there are too few ranks\n" in text

@@ -59,6 +59,9 @@ double secondsOf(const Tensor &query, const Tensor &key, bool isBackward,
   std::lock_guard<std::recursive_mutex> lock(machine.mutex);
   if (!machine.speed)
     return 0;
+  TORCH_CHECK(query.scalar_type() != at::kHalf ||
+                  !machine.speed->lacks("attention_f16"),
+              "No available kernel. Aborting execution.");
   double products = (isBackward ? 5 : 2) * (isCausal ? 0.5 : 1);
   double flops = products * 2 * double(query.numel()) * double(key.size(2));
   return machine.speed->first(isBackward ? "attention's backward pass"

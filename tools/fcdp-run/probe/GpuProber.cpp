@@ -288,19 +288,20 @@ std::vector<DType> GpuProber::findTypes(ProbedGpuFacts &known) {
 
 void GpuProber::measureAttentionOf(ProbedGpuFacts &known,
                                    const DeviceTimer &time) {
-  AttentionProbe probe{torchDevice(), DType::F32, known.major >= kFlashMajor,
-                       size_t(mostGathered / kOperandShare)};
-  for (DType type : {DType::BF16, DType::F16, DType::F32})
-    if (known.rates.best(type) > 0) {
-      probe.type = type;
-      break;
-    }
-  probe.isFlash &= probe.type != DType::F32;
-  known.whyNoAttention = firstReason(whyNoAttention(probe));
-  if (known.whyNoAttention.empty())
+  for (DType type : {DType::BF16, DType::F16, DType::F32}) {
+    if (known.rates.best(type) == 0)
+      continue;
+    AttentionProbe probe{torchDevice(), type,
+                         known.major >= kFlashMajor && type != DType::F32,
+                         size_t(mostGathered / kOperandShare)};
+    known.whyNoAttention = firstReason(whyNoAttention(probe));
+    if (!known.whyNoAttention.empty())
+      continue;
     known.attention =
         measureAttention(probe, time, makeBacklog(torchDevice(), time),
                          known.rates.launchLatency);
+    return;
+  }
 }
 
 void GpuProber::measureComputing(ProbedCluster &found) {

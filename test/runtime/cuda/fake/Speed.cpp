@@ -13,13 +13,13 @@ namespace {
 
 /// Rates in operations or bytes per second, seconds, and bytes.
 constexpr const char *kKeys[] = {
-    "f64",    "f32",         "bf16",        "f16",
-    "memory", "launch",      "h2d",         "d2h",
-    "host",   "copy_start",  "node",        "node_start",
-    "local",  "local_start", "world",       "world_start",
-    "first",  "firsts",      "sustained",   "heat",
-    "device", "context",     "attention",   "attention_backward",
-    "masked", "narrow",      "communicator"};
+    "f64",           "f32",         "bf16",      "f16",
+    "memory",        "launch",      "h2d",       "d2h",
+    "host",          "copy_start",  "node",      "node_start",
+    "local",         "local_start", "world",     "world_start",
+    "first",         "firsts",      "sustained", "heat",
+    "device",        "context",     "attention", "attention_backward",
+    "attention_f16", "masked",      "narrow",    "communicator"};
 
 /// Heads that the kernels of attention have no good tiles for.
 constexpr int64_t kNarrowHead = 64;

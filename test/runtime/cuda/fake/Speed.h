@@ -29,7 +29,8 @@ public:
   /// rate is "masked" or "narrow" times as high.
   double attention(double flops, int64_t head, bool isBackward,
                    bool isMasked) const;
-  /// Returns whether the device has no products of `type`: its rate is below 0.
+  /// Returns whether the device has no products of `type`, or no attention of
+  /// "attention_f16": its rate is below 0.
   bool lacks(const std::string &type) const { return get(type, 0) < 0; }
   /// A copy between host and device.
   double copy(bool isToHost, double bytes) const;

@@ -146,7 +146,8 @@ def report_operators(bench: Bench, lists_all: bool) -> None:
     # Waits, events and other things between operators count for them.
     share = (whole - views.calls * views.seconds) / operators.calls
     print(f"operator with what is between operators: {spell(share)}")
-    print(f"price of an operator, with its {launches / operators.calls:.2f} launches: {spell(share + launches / operators.calls * LAUNCH)}")
+    of_one = launches / operators.calls
+    print(f"price of an operator, with its {of_one:.2f} launches: {spell(share + of_one * LAUNCH)}")
     if lists_all:
         for name, kind in sorted(kinds.items(), key=lambda entry: -entry[1].calls * entry[1].seconds):
             print(f"  {name}: {kind.calls:.0f} times {spell(kind.seconds)}")

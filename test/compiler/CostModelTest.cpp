@@ -626,7 +626,9 @@ TEST_F(CostModelTest, MaskedAttention) {
 
 /// The host issues views, operators and transfers, each in its time.
 TEST_F(CostModelTest, IssueTimes) {
-  cluster.host.issue = {1, 2, 3};
+  cluster.host.issue.op = 1;
+  cluster.host.issue.view = 2;
+  cluster.host.issue.transfer = 3;
   EXPECT_EQ(cost("%c = aten.call \"aten.add.Tensor\"(self = %a, other = %a) : "
                  "(tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>",
                  "%a: tensor<8xf32>")

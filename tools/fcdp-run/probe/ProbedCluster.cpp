@@ -193,8 +193,8 @@ std::string describeIssue(const IssueRates &issue) {
          entry("operator", spell(issue.op)) + "  " +
          entry("view", spell(issue.view)) + "  " +
          entry("transfer",
-               spell(issue.transfer > 0 ? issue.transfer : issue.copy)) + "  " +
-         entry("copy", spell(issue.copy));
+               spell(issue.transfer > 0 ? issue.transfer : issue.copy)) +
+         "  " + entry("copy", spell(issue.copy));
 }
 
 } // namespace

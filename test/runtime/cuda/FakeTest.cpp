@@ -5,6 +5,8 @@
 
 #include "CudaWorld.h"
 
+#include <cuda_runtime_api.h>
+
 using namespace fcdp;
 
 namespace {
@@ -134,6 +136,60 @@ public:
 };
 
 } // namespace
+
+namespace {
+
+/// Sets a flag of the machine for as long as it lives.
+class FlagOfMachine {
+public:
+  explicit FlagOfMachine(bool fake::Machine::*flag) : flag(flag) { set(true); }
+  ~FlagOfMachine() { set(false); }
+
+private:
+  void set(bool value) { fake::Machine::instance().*flag = value; }
+  bool fake::Machine::*flag;
+};
+
+} // namespace
+
+// So a program's host is timed: nothing is done, and nothing is waited for.
+TEST_F(FakeMachine, ADeviceThatDoesNothingHasNoWork) {
+  auto world = make(fake::Policy::Late);
+  auto copyStream = fake::streamOf(world->cudaBackend(0).stream(StreamId::H2D));
+  Backend &backend = world->backend(0);
+  std::byte *host = backend.hostBase();
+  host[0] = std::byte(7);
+  host[bytes] = std::byte(1);
+  {
+    FlagOfMachine idle(&fake::Machine::doesNothing);
+    uint64_t before = copyStream->issued;
+    backend.copy(StreamId::H2D, backend.deviceBase(), host, bytes);
+    EXPECT_EQ(copyStream->issued, before + 1);
+    EXPECT_EQ(copyStream->done, copyStream->issued);
+    backend.copy(StreamId::H2D, host + bytes, host, bytes);
+    backend.synchronize();
+  }
+  EXPECT_EQ(host[bytes], std::byte(1));
+  EXPECT_EQ(backend.failure(), "");
+}
+
+// As libtorch expects of CUDA. Other programs must wait themselves.
+TEST_F(FakeMachine, FreeingMemoryMayWaitForTheDevice) {
+  auto world = make(fake::Policy::Late);
+  auto copyStream = fake::streamOf(world->cudaBackend(0).stream(StreamId::H2D));
+  Backend &backend = world->backend(0);
+  auto isDoneAfterFreeing = [&] {
+    void *other = nullptr;
+    EXPECT_EQ(cudaMalloc(&other, bytes), cudaSuccess);
+    backend.copy(StreamId::H2D, backend.deviceBase(), backend.hostBase(),
+                 bytes);
+    EXPECT_EQ(cudaFree(other), cudaSuccess);
+    return copyStream->done == copyStream->issued;
+  };
+  EXPECT_FALSE(isDoneAfterFreeing());
+  FlagOfMachine waits(&fake::Machine::freesWait);
+  EXPECT_TRUE(isDoneAfterFreeing());
+}
 
 // Times are those of the speed, whatever the time of this machine.
 TEST_F(FakeMachine, EventsShowTheDevicesOwnTime) {

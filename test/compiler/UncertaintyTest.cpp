@@ -74,7 +74,8 @@ TEST(ScaledCluster, ScalesOneInput) {
   Cluster cluster = load();
   cluster.device.attention = {}; // derived from products
   cluster.device.launchLatency = 1e-6;
-  cluster.host.issue = {1e-6, 1e-6, 1e-6, 1e-6};
+  cluster.host.issue.op = cluster.host.issue.view = 1e-6;
+  cluster.host.issue.transfer = cluster.host.issue.step = 1e-6;
   Profile profile;
   profile.operators["op"] = 1;
   profile.operations["cast"] = {{1, 1}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/DeviceTimer.h"
 
-#include "probe/ProbeProducts.h"
+#include "probe/RandomMatrix.h"
 
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/ProbeProducts.h"
 
-#include "operators/TorchTypes.h"
+#include "probe/RandomMatrix.h"
 #include "probe/TryWork.h"
 
 #include <ATen/ops/bmm.h>
@@ -26,12 +26,6 @@ struct Shape {
   int64_t batch = 1;
 };
 } // namespace
-
-at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
-                            int64_t columns) {
-  auto options = at::TensorOptions(toScalarType(type)).device(device);
-  return at::empty({rows, columns}, options).normal_();
-}
 
 std::string whyNoProducts(c10::Device device, DType type) {
   return tryWork([&] {

@@ -7,18 +7,10 @@
 #include "probe/DeviceTimer.h"
 #include "probe/ProbedCluster.h"
 
-#include <ATen/core/Tensor.h>
 #include <string>
 #include <vector>
 
 namespace fcdp::run {
-
-inline constexpr int64_t kLeastRowsOfGpu = 128, kMostRowsOfGpu = 8192;
-
-/// Returns a matrix of normal values. Products of zeros or ones take less
-/// power, and so are faster.
-at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
-                            int64_t columns);
 
 /// Returns why the device cannot multiply matrices of `type`, in libtorch's
 /// words, or nothing if it can.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/ProbeSustained.h"
 
-#include "probe/ProbeProducts.h"
+#include "probe/RandomMatrix.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>

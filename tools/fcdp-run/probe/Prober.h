@@ -6,7 +6,7 @@
 #include "collectives/Job.h"
 #include "core/Backend.h"
 #include "probe/DeviceTimer.h"
-#include "probe/Probe.h"
+#include "probe/ProbeOptions.h"
 #include "probe/ProbedCluster.h"
 
 #include <initializer_list>

@@ -13,6 +13,8 @@ from fcdp.checkpoint.cli import main
 from harness import Config, ToolError, Workshop, assert_bit_equal, parameters, read_log, read_plan, run_command, tool
 
 STEPS = 4
+# Everything at once but the optimizer and groups.
+EVERYTHING = Config("gpt_bf16", micro_batches=2, clip_norm=0.05, master="f32", reduce_dtype="f32")
 each_strategy = pytest.mark.parametrize("strategy", ["zero1", "zero2", "zero3", "hpz", "hsdp", "mics", "ddp"])
 each_layout = pytest.mark.parametrize(
     "other", [{"layout": "owned"}, {"layout": "ragged<8>"}, {"bucket_bytes": 1 << 16}, {"prefetch": 0}], ids=str

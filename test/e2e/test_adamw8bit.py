@@ -19,6 +19,7 @@ from fcdp.optimizers import AdamW8bit, decode
 from harness import Config, Workshop, read_plan, relative_error, run_command, tool
 from models import build
 from optimizer_checks import (
+    EVERYTHING,
     STEPS,
     assert_checkpoints_go_on,
     assert_converts,
@@ -33,15 +34,10 @@ from test_loop import train
 
 OPTIMIZER = "adamw8bit,lr=1e-3,eps=1e-3"
 CONFIG = Config("gpt", optimizer=OPTIMIZER)
-# Everything at once.
-FULL = Config(
-    "gpt_bf16",
+FULL = replace(
+    EVERYTHING,
     optimizer=OPTIMIZER,
-    micro_batches=2,
-    clip_norm=0.05,
     groups=("*.bias,*ln*:weight_decay=0", "*up.weight:lr=0.25", "*qkv.weight:optimizer=adamw"),
-    master="f32",
-    reduce_dtype="f32",
 )
 CODES = {"exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale"}
 

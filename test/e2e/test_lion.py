@@ -19,6 +19,7 @@ from fcdp.optimizers import Lion
 from harness import LION, Config, Workshop, assert_bit_equal, parameters, read_plan, relative_error, run_command, tool
 from models import build
 from optimizer_checks import (
+    EVERYTHING,
     STEPS,
     WarmUp,
     assert_checkpoints_go_on,
@@ -29,15 +30,11 @@ from optimizer_checks import (
 )
 
 RATE = 1e-3
-# Everything at once. Members of a bucket take turns in the groups.
-FULL = Config(
-    "gpt_bf16",
+# Members of a bucket take turns in the groups.
+FULL = replace(
+    EVERYTHING,
     optimizer=LION,
-    micro_batches=2,
-    clip_norm=0.05,
     groups=("*.bias,*ln*:weight_decay=0", "*wte*,*wpe*:lr=0.25"),
-    master="f32",
-    reduce_dtype="f32",
 )
 
 

@@ -19,6 +19,7 @@ from fcdp.checkpoint.cli import main
 from harness import Config, Workshop, assert_bit_equal, parameters, read_plan, relative_error, run_command, tool
 from models import build
 from optimizer_checks import (
+    EVERYTHING,
     STEPS,
     WarmUp,
     assert_checkpoints_go_on,
@@ -36,15 +37,10 @@ from test_loop import train
 MUON = "muon,lr=1e-2,weight_decay=0.5"
 OPTIMIZER = f"{MUON}+adamw,lr=1e-3,eps=1e-3"
 CONFIG = Config("gpt", optimizer=OPTIMIZER)
-# Everything at once.
-FULL = Config(
-    "gpt_bf16",
+FULL = replace(
+    EVERYTHING,
     optimizer=OPTIMIZER,
-    micro_batches=2,
-    clip_norm=0.05,
     groups=("*.bias,*ln*:weight_decay=0", "*up.weight:lr=0.25,weight_decay=0", "*proj*.weight:optimizer=adamw"),
-    master="f32",
-    reduce_dtype="f32",
 )
 
 

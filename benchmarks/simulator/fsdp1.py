@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What PyTorch's FSDP (FullyShardedDataParallel) keeps on a device and no plan has. test/e2e/test_simulator_fsdp1.py runs it."""
 
-import torch
-from torch import nn
-
-from steps import Shape
+from steps import Shape, count, make_model
 
 BFLOAT16 = 2
 
@@ -14,14 +11,5 @@ def count_root(shape: Shape, ranks: int) -> float:
 
     FSDP does not release the parameters of its root between the forward and the backward pass. One rank gathers nothing.
     """
-    blocks = sum(parameter.numel() for parameter in make_model(shape).blocks.parameters())
-    return BFLOAT16 * (count_parameters(shape) - blocks) if ranks > 1 else 0
-
-
-def count_parameters(shape: Shape) -> int:
-    return sum(parameter.numel() for parameter in make_model(shape).parameters())
-
-
-def make_model(shape: Shape) -> nn.Module:
-    with torch.device("meta"):
-        return shape.make(1)
+    model = make_model(shape)
+    return BFLOAT16 * (count(model) - count(model.blocks)) if ranks > 1 else 0

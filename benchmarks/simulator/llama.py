@@ -59,11 +59,6 @@ class Llama:
     def head(self) -> int:
         return self.head_width or self.width // self.heads
 
-    @property
-    def parameters(self) -> int:
-        with torch.device("meta"):
-            return sum(parameter.numel() for parameter in self.make(1).parameters())
-
     def make(self, sequence: int) -> nn.Module:
         return Step(self, sequence)
 

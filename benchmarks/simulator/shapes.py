@@ -52,7 +52,8 @@ def mixtral(name: str, **options: Any) -> Mixtral:
     *sizes, given = MIXTRALS[name]
     shape = Mixtral(name, *sizes, **{**given, **options})
     loads = "" if shape.loads == Mixtral.loads else "-loads" + "".join(f"-{load}" for load in shape.loads)
-    return replace(mark(shape), name=mark(shape).name + loads)
+    marked = mark(shape)
+    return replace(marked, name=marked.name + loads)
 
 
 def mark(shape: T) -> T:

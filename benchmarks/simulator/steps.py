@@ -42,6 +42,20 @@ def get_divisors(shape: Shape) -> tuple[int, int]:
     return getattr(shape, "divided", (1, 1))
 
 
+def make_model(shape: Shape) -> nn.Module:
+    """Makes the model without memory for its parameters."""
+    with torch.device("meta"):
+        return shape.make(1)
+
+
+def count(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def count_parameters(shape: Shape) -> int:
+    return count(make_model(shape))
+
+
 def export(shape: Shape, batch: int, sequence: int, tools: Path) -> str:
     """Returns the step as text."""
     torch.set_default_dtype(shape.dtype)

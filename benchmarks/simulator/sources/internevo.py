@@ -11,6 +11,7 @@ import torch
 
 from runs import Run, Source, preset, read_table, with_network
 from shapes import llama
+from steps import count_parameters
 
 NODE = 0.96 * 4 * 100e9 / 8  # bytes per second of the cards, less 4 % of headers
 # The states are sharded over all ranks or over a node. Parameters are sent after the update, before anything else runs.
@@ -53,7 +54,7 @@ def make_run(row: dict[str, str]) -> Run:
         micro_batches=micro_batches,
         # It accumulates in bfloat16, and makes shards of gradients in float32 in its update only. The plan accumulates in float32
         # and has the shards beside activations.
-        kept=-(2 + 4 / shards) * shape.parameters if micro_batches > 1 else 0,
+        kept=-(2 + 4 / shards) * count_parameters(shape) if micro_batches > 1 else 0,
         rate=float(row["tok_s_per_gpu"]),
     )
 
@@ -87,5 +88,5 @@ def make_peak(row: dict[str, str]) -> Run:
         memory=1e9 * float(row["gpu_memory_gb"]),
         counted="device",
         fits=True,
-        updating=UPDATING * shape.parameters / gpus,
+        updating=UPDATING * count_parameters(shape) / gpus,
     )

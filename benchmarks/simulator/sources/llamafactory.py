@@ -16,6 +16,7 @@ import torch
 from fused_blocks import LigerLlama, add_liger
 from runs import Run, Source, preset, read_table
 from shapes import llama
+from steps import count_parameters
 
 # Bytes per parameter in host memory under ZeRO-3 (0.16.9, stage3.py): parameters in bfloat16, master, gradient and both moments in
 # float32, and partitions of gradients in bfloat16.
@@ -60,7 +61,7 @@ def make_run(row: dict[str, str]) -> Run:
         options=("--strategy=ddp", "--remat=unit", "--clip-norm=1"),
         micro_batches=micro_batches,
         rate=float(row["agg_tok_s"]) / gpus,
-        kept=gradients * shape.parameters,
+        kept=gradients * count_parameters(shape),
     )
 
 
@@ -82,8 +83,8 @@ def make_verdict(row: dict[str, str]) -> Run:
         micro_batches=int(row["grad_accum"] or 1),
         fits=fits or None,
         # The plan has shards of parameters, and of gradients in float32.
-        kept=LIVE - (2 + 4) * shape.parameters / gpus,
+        kept=LIVE - (2 + 4) * count_parameters(shape) / gpus,
         fits_host=fits if host else None,
         host=HOST,
-        kept_on_host=ON_HOST * shape.parameters,
+        kept_on_host=ON_HOST * count_parameters(shape),
     )

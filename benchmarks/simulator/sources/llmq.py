@@ -9,6 +9,7 @@ import torch
 from fused_blocks import PackedLlama, pack
 from runs import Run, Source, preset, read_table
 from shapes import llama
+from steps import count_parameters
 
 PRESETS = {"H100": "h100", "RTX4090": "rtx4090"}
 # Attention is cuDNN's (cudnn_att.cpp). FlashAttention-3 (arXiv 2407.08608, figures 5 and 6) compares it with FlashAttention-2 on
@@ -54,7 +55,7 @@ def make_run(row: dict[str, str]) -> Run:
         rate=float(row["agg_tok_s_reported"]) / gpus,
         # It sums gradients of a rank in bfloat16 and reduces them in place. The plan sums in float32, and has the shard of what it
         # has reduced, too.
-        kept=(2 - 4 - 4 / gpus) * shape.parameters,
+        kept=(2 - 4 - 4 / gpus) * count_parameters(shape),
         in_place={"aten._softmax.default": logits},
     )
 

@@ -11,6 +11,7 @@ import torch
 
 from runs import GIB, Run, Source, preset, read_table
 from shapes import llama
+from steps import count_parameters
 
 # Gradients are accumulated and reduced in float32, and the optimizer has a copy of the parameters in float32. Under ZeRO-1,
 # parameters are gathered after the update, before anything else runs.
@@ -51,7 +52,7 @@ def make_run(row: dict[str, str], measured: list[dict[str, str]]) -> Run:
         # Its table of results has torch.cuda.max_memory_allocated() / 1024**3 as GB.
         memory=GIB * float(row["gpu_mem_gb"]),
         counted="allocated",
-        kept=(2 + differ(row["zero"], micro_batches)) * shape.parameters,
+        kept=(2 + differ(row["zero"], micro_batches)) * count_parameters(shape),
     )
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 
 import gpt
-from fsdp1 import BFLOAT16, count_parameters, count_root
+from fsdp1 import BFLOAT16, count_root
 from runs import Run, Source, preset, read_table
 from shapes import llama, mixtral
-from steps import Shape
+from steps import Shape, count_parameters
 
 PRESETS = {"A100-SXM4-80GB": "a100-80gb", "A40": "a40-rdma", "T4": "t4"}
 MODELS = {"Llama-2-7b": "llama2-7b", "Llama-2-13b": "llama2-13b", "Mistral-7B-v0.1": "mistral-7b", "gemma-2b": "gemma-2b"}

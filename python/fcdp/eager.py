@@ -11,6 +11,7 @@ from torch import nn
 
 from fcdp.call import Call, loss_forward
 from fcdp.errors import ExportError
+from fcdp.leaves import check_leaves
 from fcdp.torch_private import buffer_table, fake_mode_of as mode_of_tensors, pytree
 
 # With this seed the eager step and the archive draw the same dropout masks.
@@ -57,6 +58,7 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
                 "expected a loss that depends on the parameters, got one without a gradient; "
                 "look for torch.no_grad(), .detach() or checkpoint(use_reentrant=True) between parameters and loss"
             )
+        check_leaves(model, call, loss)
         functions = _functions_of(loss)
         gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
     return StepResult(loss.detach(), dict(zip(trained, gradients)), functions)

@@ -12,6 +12,7 @@ from torch import nn
 from fcdp.call import Call, loss_forward
 from fcdp.errors import ExportError
 from fcdp.leaves import check_leaves
+from fcdp.recurrent import PAD_INSTEAD, is_of_packed
 from fcdp.torch_private import buffer_table, fake_mode_of as mode_of_tensors, pytree
 
 # With this seed the eager step and the archive draw the same dropout masks.
@@ -92,6 +93,8 @@ def _model_errors() -> Iterator[None]:
     except ExportError:
         raise
     except Exception as error:
+        if is_of_packed(error):
+            raise ExportError(PAD_INSTEAD) from error
         raise ExportError(f"the model fails on the example inputs in plain PyTorch, without fcdp: {error}") from error
 
 

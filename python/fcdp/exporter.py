@@ -25,6 +25,7 @@ from fcdp.functions import kept_functions
 from fcdp.joint import joint_program, label_coverage, loss_program
 from fcdp.masks import simplify_masks
 from fcdp.operators import check_operators
+from fcdp.recurrent import PAD_INSTEAD, is_of_packed, split_layers
 from fcdp.regions import marked_regions
 from fcdp.ties import choose_roots, separated
 from fcdp.torch_private import checks_of_matrices_as_operators
@@ -198,6 +199,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
             with kept_functions() as recorded:
                 with marked_regions(), recorded:
                     forward = torch.export.export(model, call.values, strict=False)
+                split_layers(forward)
                 simplify_masks(forward, {INPUT_PREFIX + name: call.given[name].cpu() for name in call.full_masks})
                 with checks_of_matrices_as_operators():
                     joint = joint_program(forward)
@@ -212,6 +214,8 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
 
 
 def _hint(error: Exception) -> str:
+    if is_of_packed(error):
+        return PAD_INSTEAD
     said = f"{type(error).__name__}: {error}"
     return next(
         (hint for part, hint in _HINTS.items() if part in said),

@@ -12,6 +12,7 @@ from torch import nn
 from fcdp.call import Call, loss_forward
 from fcdp.errors import ExportError
 from fcdp.leaves import check_leaves
+from fcdp.recomputed import buffers_kept
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed
 from fcdp.torch_private import buffer_table, fake_mode_of as mode_of_tensors, pytree
 
@@ -61,7 +62,8 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
             )
         check_leaves(model, call, loss)
         functions = _functions_of(loss)
-        gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+        with buffers_kept(model):
+            gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
     return StepResult(loss.detach(), dict(zip(trained, gradients)), functions)
 
 

@@ -156,9 +156,28 @@ def mutated_arguments(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
     schema = getattr(target, "_schema", None)
     if schema is None or not schema.is_mutable:
         return []
-    given = dict(zip((argument.name for argument in schema.arguments), args)) | kwargs
+    given = arguments_by_name(target, args, kwargs)
     written = [argument.name for argument in schema.arguments if argument.alias_info and argument.alias_info.is_write]
     return pytree.tree_leaves([given[name] for name in written if name in given])
+
+
+def arguments_by_name(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns the given arguments of a call of an operator by the names of its schema."""
+    return dict(zip((argument.name for argument in target._schema.arguments), args)) | kwargs
+
+
+@contextlib.contextmanager
+def watched_calls(see: Callable[[Any, Sequence[Any], dict[str, Any]], None]) -> Iterator[None]:
+    """Has `see(operator, args, kwargs)` called for each operator that this thread runs, until the context ends."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watching(TorchDispatchMode):
+        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            see(operator, args, kwargs or {})
+            return operator(*args, **(kwargs or {}))
+
+    with Watching():
+        yield
 
 
 def is_random(target: Any) -> bool:

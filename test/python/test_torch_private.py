@@ -168,6 +168,18 @@ def test_arguments_that_are_written() -> None:
     assert torch_private.mutated_arguments(max, ("a", "b"), {}) == []
 
 
+def test_calls_are_watched_with_their_arguments() -> None:
+    seen = []
+    layer, x = nn.BatchNorm1d(2), torch.randn(3, 2)
+    with torch_private.watched_calls(lambda *call: seen.append(call)):
+        layer(x)
+    (target, args, kwargs), = (call for call in seen if "batch_norm" in torch_private.operator_name(call[0]))
+    given = torch_private.arguments_by_name(target, args, kwargs)
+    # The schema does not say that these are written to.
+    assert given["running_mean"] is layer.running_mean and given["running_var"] is layer.running_var and given["training"]
+    assert torch_private.mutated_arguments(target, args, kwargs) == []
+
+
 def test_random_operators() -> None:
     assert torch_private.is_random(torch.ops.aten.rand.default) and torch_private.is_random(torch.ops.aten.dropout.default)
     assert not torch_private.is_random(torch.ops.aten.ones.default) and not torch_private.is_random(max)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fcdp.assertions import without_assertions
 from fcdp.call import Call, loss_forward
 from fcdp.errors import ExportError
 from fcdp.leaves import check_leaves
@@ -53,6 +54,7 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
         if mode is not None:
             values = pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
             stack.enter_context(mode)
+            stack.enter_context(without_assertions())
         stack.enter_context(_model_errors())
         loss = model(*values)
         if not loss.requires_grad:

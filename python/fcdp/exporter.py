@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
+from fcdp.assertions import without_assertions
 from fcdp.call import INPUT_PREFIX, Call, LossFn, loss_forward, make_call
 from fcdp.check import check_archive, check_program
 from fcdp.eager import StepResult, eager_loss, eager_step, fake_mode_of
@@ -196,7 +197,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
         with loss_forward(model, call), torch.enable_grad(), warnings.catch_warnings():
             # torch.export warns of its own use of LeafSpec.
             warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
-            with kept_functions() as recorded:
+            with without_assertions(), kept_functions() as recorded:
                 with marked_regions(), recorded:
                     forward = torch.export.export(model, call.values, strict=False)
                 split_layers(forward)

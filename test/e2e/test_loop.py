@@ -239,6 +239,67 @@ def test_state_of_the_loss_scale(tmp_path: Path) -> None:
     run_ranks(script, [tmp_path / "cache"], [environment()])
 
 
+CONSTANTS = """
+import sys
+import torch
+import torch.nn.functional as F
+from torch import nn
+import fcdp
+
+class Scaled(nn.Module):
+    def __init__(self, is_scaled=True):
+        super().__init__()
+        self.layer, self.is_scaled = nn.Linear(4, 3), is_scaled
+        self.register_buffer("bias", torch.full((3,), 0.5), persistent=False)
+        self.scale = torch.full((3,), 2.0)
+
+    def forward(self, x):
+        y = self.layer(x) + self.bias
+        return y * self.scale * torch.tensor([1.0, 2.0, 3.0]) if self.is_scaled else y
+
+torch.manual_seed(0)
+x, labels, teacher = torch.randn(4, 4), torch.tensor([0, 1, 2, 1]), nn.Linear(4, 3).requires_grad_(False)
+weighted, taught = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 3.0, 2.0])), lambda output, x: F.mse_loss(output, teacher(x))
+
+def trained(model, target, loss_fn, **arguments):
+    with fcdp.compile(model, (x, target), loss_fn=loss_fn, optimizer="sgd,lr=0.1", cache=sys.argv[1], **arguments) as step:
+        losses = [step(x, target).item() for _ in range(3)]
+        if "eval_inputs" in arguments:
+            losses.append(step.evaluate([(x, target)]).item())
+        assert sorted(step.state_dict()) == sorted(model.state_dict())
+    return losses
+
+def expected(model, target, loss_fn):
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
+    for _ in range(4):
+        loss = loss_fn(model(x), target)
+        losses.append(loss.item())
+        optimizer.zero_grad(), loss.backward(), optimizer.step()
+    return losses
+
+def same(found, wanted):
+    assert torch.allclose(torch.tensor(found), torch.tensor(wanted[: len(found)])), (found, wanted)
+
+def compare(model, target, loss_fn, **arguments):
+    found = trained(model, target, loss_fn, **arguments)
+    same(found, expected(model, target, loss_fn))
+
+compare(Scaled(), labels, weighted, eval_inputs=(x, labels))
+compare(Scaled(False), x, taught)
+# Another teacher is another step, though the graph is the same.
+with torch.no_grad():
+    teacher.weight.mul_(-2)
+compare(Scaled(False), x, taught, eval_inputs=(x, x))
+"""
+
+
+def test_tensors_that_are_no_parameters_or_buffers(tmp_path: Path) -> None:
+    """Weights of classes, a tensor attribute, one that forward makes, and a teacher in loss_fn."""
+    script = tmp_path / "constants.py"
+    script.write_text(CONSTANTS)
+    run_ranks(script, [tmp_path / "cache"], [environment()])
+
+
 CHECKPOINTED = """
 import sys
 import torch

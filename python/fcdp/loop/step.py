@@ -136,7 +136,8 @@ class Step:
             name = next((name for name in names if name in tensors), None)
             if name is not None:
                 found[names[0]] = tensors[name]
-            elif must_have_all or persistent:
+            elif persistent:
+                # The compiled step has the values of all others: constants, and buffers that no state dict has.
                 raise self._failed("misuse", f"expected a value of '{names[0]}', got none")
         known = {name for names, *_ in self._states for name in names}
         unknown = [name for name in tensors if name not in known]

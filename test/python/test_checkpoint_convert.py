@@ -69,6 +69,14 @@ def test_shards_have_an_index(tmp_path, ckpt, states, source):
     assert ckpt("diff", source, out).code == 0
 
 
+def test_a_shard_may_be_as_large_as_the_limit(tmp_path, ckpt, states, source):
+    total = sum(tensor.nbytes for tensor in without_aliases(states).values())
+    for size, shards in ((total, 1), (total - 1, 2)):
+        out = tmp_path / str(size)
+        assert ckpt("convert", source, out, "--to=hf", f"--shard-size={size}").code == 0
+        assert len(list(out.glob("*.safetensors"))) == shards
+
+
 @pytest.mark.parametrize("options", [["--to=safetensors"], ["--to=hf"], ["--to=hf", "--shard-size=100"]])
 def test_back_and_forth_is_equal(tmp_path, ckpt, states, source, options):
     assert ckpt("convert", source, tmp_path / "there.safetensors", *options).code == 0

@@ -88,15 +88,16 @@ def assert_same_training(first, second):
 
 @pytest.mark.parametrize("flat", [False, True], ids=["nested", "flat"])
 @pytest.mark.parametrize(
-    ("optimizer_class", "text"),
+    ("optimizer_class", "text", "settings"),
     [
-        (torch.optim.AdamW, "adamw,lr=0.05,beta2=0.9"),
-        (torch.optim.SGD, "sgd,lr=0.1,momentum=0.9"),
-        (Lion, "lion,lr=0.05,beta2=0.9"),
+        (torch.optim.AdamW, "adamw,lr=0.05,beta2=0.9", {"lr": 0.05, "betas": (0.9, 0.9)}),
+        (torch.optim.SGD, "sgd,lr=0.1,momentum=0.9", {"lr": 0.1, "momentum": 0.9}),
+        (Lion, "lion,lr=0.05,beta2=0.9", {"lr": 0.05, "betas": (0.9, 0.9)}),
+        (torch.optim.Adafactor, "adafactor,lr=0.05,d=2", {"lr": 0.05, "d": 2.0}),
     ],
+    ids=["adamw", "sgd", "lion", "adafactor"],
 )
-def test_a_script_continues(tmp_path, ckpt, flat, optimizer_class, text):
-    settings = {"lr": 0.05, "betas": (0.9, 0.9)} if "beta2" in text else {"lr": 0.1, "momentum": 0.9}
+def test_a_script_continues(tmp_path, ckpt, flat, optimizer_class, text, settings):
     job = trained(optimizer_class, **settings)
     source = write(tmp_path / "step-00000003", as_states(*job), world_size=3, step=3)
     assert ckpt("convert", source, tmp_path / "dcp", "--to=dcp", f"--optimizer={text}").code == 0

@@ -65,6 +65,16 @@ bool isLeftover(std::string_view name) {
   return false;
 }
 
+/// Returns the folders in which a name is missing on the way to `path`.
+std::vector<fs::path> missingParents(const std::string &path) {
+  std::vector<fs::path> parents;
+  std::error_code error;
+  for (fs::path at = fs::absolute(path).lexically_normal();
+       at.has_relative_path() && !fs::exists(at, error); at = at.parent_path())
+    parents.push_back(at.parent_path());
+  return parents;
+}
+
 void checkFile(const std::string &path, uint64_t expected) {
   std::error_code error;
   uint64_t bytes = fs::file_size(path, error);
@@ -124,9 +134,12 @@ std::optional<std::string> findCheckpoint(const std::string &path) {
 
 void makeFolder(const std::string &run) {
   std::error_code error;
+  std::vector<fs::path> parents = missingParents(run);
   fs::create_directories(run, error);
   if (error)
     throwAt(run, "cannot be made: " + error.message());
+  for (const fs::path &parent : parents)
+    syncFolder(parent.string());
 }
 
 void makeRunFolder(const std::string &run) {

@@ -1,107 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every operation on files that a save makes fails once, or kills the process:
-// the last complete checkpoint is always found and whole.
-//
-// The functions of libc that change files are replaced in this program.
+// Every operation on files that a save makes fails once, kills the process, or
+// is the last one before the power goes: the last complete checkpoint is always
+// found and whole.
+#include "checkpoint/FaultyFiles.h"
+#include "checkpoint/ReplacedFile.h"
 #include "checkpoint/SampleCheckpoint.h"
 #include "plan/FakeStep.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdarg>
-#include <dlfcn.h>
-#include <fcntl.h>
+#include <fstream>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
+#include <iterator>
 #include <sys/wait.h>
 #include <unistd.h>
-
-namespace {
-
-/// The operation that fails, counted from 1; 0 for none.
-int failing = 0;
-int numOperations = 0;
-/// The error that it has; 0 kills the process before the operation, -1 after
-/// half of a write.
-int failure = 0;
-
-/// Counts an operation; returns whether it is to fail, with errno set.
-bool fails() {
-  if (++numOperations != failing)
-    return false;
-  if (failure <= 0)
-    raise(SIGKILL);
-  errno = failure;
-  return true;
-}
-
-template <typename Function>
-Function next(Function, const char *name) {
-  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
-}
-
-} // namespace
-
-extern "C" {
-
-ssize_t write(int file, const void *data, size_t bytes) {
-  static auto real = next(&write, "write");
-  if (numOperations + 1 == failing && failure != 0 && bytes > 1)
-    (void)real(file, data, bytes / 2);
-  return fails() ? -1 : real(file, data, bytes);
-}
-
-int fsync(int file) {
-  static auto real = next(&fsync, "fsync");
-  return fails() ? -1 : real(file);
-}
-
-int rename(const char *from, const char *to) noexcept {
-  static auto real = next(&rename, "rename");
-  return fails() ? -1 : real(from, to);
-}
-
-int mkdir(const char *path, mode_t mode) noexcept {
-  static auto real = next(&mkdir, "mkdir");
-  return fails() ? -1 : real(path, mode);
-}
-
-int unlinkat(int folder, const char *path, int flags) noexcept {
-  static auto real = next(&unlinkat, "unlinkat");
-  return fails() ? -1 : real(folder, path, flags);
-}
-
-int open(const char *path, int flags, ...) {
-  static auto real = reinterpret_cast<int (*)(const char *, int, mode_t)>(
-      dlsym(RTLD_NEXT, "open"));
-  mode_t mode = 0;
-  if (flags & O_CREAT) {
-    va_list rest;
-    va_start(rest, flags);
-    mode = va_arg(rest, mode_t);
-    va_end(rest);
-    if (fails())
-      return -1;
-  }
-  return real(path, flags, mode);
-}
-}
 
 using namespace fcdp;
 using namespace fcdp::test;
 
 namespace {
 
-/// Runs `work` in a process of its own in which operation `number` fails.
-/// Returns whether there was such an operation.
+struct FaultCase {
+  const char *name;
+  FilesFault fault;
+};
+
+/// Runs `work` in a process of its own in which operation `number` fails, or
+/// none if it is 0. Returns whether there was such an operation. Without one,
+/// the power goes when the work is done.
 template <typename Work>
-bool runWithFault(int number, int kind, Work work) {
+bool runWithFault(int number, FilesFault fault, Work work) {
   pid_t child = fork();
   if (child == 0) {
-    failing = number;
-    failure = kind;
-    numOperations = 0;
+    fault.operation = number;
+    beginFaults(fault);
     try {
       work();
     } catch (const std::exception &error) {
@@ -109,13 +43,14 @@ bool runWithFault(int number, int kind, Work work) {
       _exit(std::string(error.what()).find("/run") == std::string::npos ? 3
                                                                         : 2);
     }
-    _exit(numOperations < number ? 0 : 1);
+    losePower();
+    _exit(number == 0 || numFileOperations() < number ? 0 : 1);
   }
   int status;
   waitpid(child, &status, 0);
   if (WIFSIGNALED(status)) {
     EXPECT_EQ(WTERMSIG(status), SIGKILL);
-    EXPECT_LE(kind, 0);
+    EXPECT_NE(fault.kind, FilesFault::Error);
     return true;
   }
   // An error that was not noticed would be 1.
@@ -124,17 +59,21 @@ bool runWithFault(int number, int kind, Work work) {
   return WEXITSTATUS(status) != 0;
 }
 
-class CheckpointFaultTest : public ::testing::TestWithParam<int> {};
+class CheckpointFaultTest : public ::testing::TestWithParam<FaultCase> {
+protected:
+  CheckpointFaultTest() : run(folder.file("run")) {}
+
+  TemporaryFolder folder;
+  const std::string run;
+};
 
 TEST_P(CheckpointFaultTest, TheLastGoodOneIsFound) {
-  TemporaryFolder folder;
-  std::string run = folder.file("run");
   makeRunFolder(run);
   int64_t step = 10;
   saveSample(run, step);
   int number = 1;
   while (true) {
-    bool isFaulty = runWithFault(number, GetParam(),
+    bool isFaulty = runWithFault(number, GetParam().fault,
                                  [&] { saveSample(run, step + 10, 2); });
     auto found = findCheckpoint(run);
     ASSERT_TRUE(found) << "operation " << number;
@@ -145,6 +84,9 @@ TEST_P(CheckpointFaultTest, TheLastGoodOneIsFound) {
     }
     // The save was complete if only an older one could not be removed.
     EXPECT_TRUE(last == step || last == step + 10) << "operation " << number;
+    // What is listed as a checkpoint is one.
+    for (int64_t listed : listCheckpoints(run))
+      EXPECT_EQ(readSample(checkpointPath(run, listed)), listed);
     // The next save works on what is left, and removes it.
     step = last + 10;
     saveSample(run, step, 2);
@@ -158,18 +100,65 @@ TEST_P(CheckpointFaultTest, TheLastGoodOneIsFound) {
   EXPECT_GT(number, 20);
 }
 
+TEST_P(CheckpointFaultTest, TheFirstOneLasts) {
+  for (const char *name : {"run", "a/b/run"}) {
+    std::string path = folder.file(name);
+    EXPECT_FALSE(runWithFault(0, GetParam().fault, [&] {
+      makeRunFolder(path);
+      saveSample(path, 10);
+    }));
+    auto found = findCheckpoint(path);
+    ASSERT_TRUE(found) << name;
+    EXPECT_EQ(readSample(*found), 10);
+  }
+}
+
+std::string textOf(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_P(CheckpointFaultTest, AReplacedFileIsTheOldOrTheNewOne) {
+  const std::string temporary = temporaryName(run);
+  std::string text = "old";
+  int number = 1;
+  bool isFaulty = true;
+  for (; isFaulty; ++number) {
+    std::ofstream(run, std::ios::binary) << "old";
+    text = "new text, of several writes";
+    isFaulty = runWithFault(number, GetParam().fault, [&] {
+      ReplacedFile file(run);
+      for (size_t at = 0; at < text.size(); at += 9)
+        file.write(std::as_bytes(std::span(text).subspan(at).first(
+            std::min<size_t>(9, text.size() - at))));
+      file.finish();
+    });
+    std::string got = textOf(run);
+    EXPECT_TRUE(got == text || (isFaulty && got == "old"))
+        << "operation " << number << ": " << got;
+    // A file that is left is complete, or is seen not to be.
+    if (removeIncomplete(temporary)) {
+      EXPECT_EQ(textOf(temporary), text) << "operation " << number;
+      std::filesystem::remove(temporary);
+    }
+    std::filesystem::remove(run + ".replaced");
+  }
+  EXPECT_GT(number, 8);
+}
+
+constexpr FaultCase kFaultCases[] = {
+    {"Killed", {.kind = FilesFault::Kill}},
+    {"KilledInTheMiddle", {.kind = FilesFault::KillInTheMiddleOfAWrite}},
+    {"InputOutputError", {.error = EIO}},
+    {"DiskFull", {.error = ENOSPC}},
+    {"ContentsLost", {.kind = FilesFault::Kill, .loss = Loss::Contents}},
+    {"EarlierContentsLost",
+     {.kind = FilesFault::Kill, .loss = Loss::EarlierContents}},
+    {"NamesLost", {.kind = FilesFault::Kill, .loss = Loss::Names}},
+    {"AllLost", {.kind = FilesFault::Kill, .loss = Loss::All}}};
+
 INSTANTIATE_TEST_SUITE_P(Kinds, CheckpointFaultTest,
-                         ::testing::Values(0, -1, EIO, ENOSPC),
-                         [](const auto &info) -> std::string {
-                           switch (info.param) {
-                           case 0:
-                             return "Killed";
-                           case -1:
-                             return "KilledInTheMiddle";
-                           case EIO:
-                             return "InputOutputError";
-                           }
-                           return "DiskFull";
-                         });
+                         ::testing::ValuesIn(kFaultCases),
+                         [](const auto &info) { return info.param.name; });
 
 } // namespace

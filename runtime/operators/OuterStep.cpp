@@ -2,19 +2,16 @@
 //
 // Outer steps (DiLoCo, arXiv 2311.08105). Their states are in host memory, from
 // which pieces go through memory of the device, where it computes.
+#include "core/Pieces.h"
 #include "operators/OuterStates.h"
 #include "operators/PreparedOp.h"
 
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty.h>
-#include <algorithm>
 
 namespace fcdp {
 
 namespace {
-
-/// A piece of each tensor fits in the caches of a CPU.
-constexpr int64_t kPieceElements = 1 << 16;
 
 /// The states of a bucket, and memory of the device for pieces of them.
 class OuterPieces : public OuterStates {
@@ -22,16 +19,16 @@ public:
   OuterPieces(uint32_t bucket, StepState &state) : OuterStates(bucket, state) {
     at::Tensor &rows = state.outerPieces;
     if (!rows.defined())
-      rows = at::empty({3, kPieceElements},
+      // A piece of each tensor fits in the caches of a CPU.
+      rows = at::empty({3, pieceElements(1 << 16)},
                        at::TensorOptions(at::kFloat).device(state.device));
     pieces = rows;
   }
 
   /// Calls `visit(begin, elements)` with each piece of `elements` elements.
   template <typename Visit>
-  static void forEachPiece(int64_t elements, Visit visit) {
-    for (int64_t begin = 0; begin < elements; begin += kPieceElements)
-      visit(begin, std::min(kPieceElements, elements - begin));
+  void forEach(int64_t elements, Visit visit) const {
+    forEachPiece(elements, pieces.size(1), visit);
   }
   at::Tensor piece(int64_t row, int64_t elements) const {
     return pieces.select(0, row).narrow(0, 0, elements);
@@ -48,14 +45,13 @@ public:
         out(state.flat(op.out, int64_t(op.elements), toDType(op.type))) {}
 
   void run(StepState &) override {
-    OuterPieces::forEachPiece(
-        out.numel(), [&](int64_t begin, int64_t elements) {
-          at::Tensor difference = states.piece(0, elements);
-          at::Tensor own = states.piece(1, elements);
-          difference.copy_(states.outer.narrow(0, begin, elements));
-          own.copy_(states.own().narrow(0, begin, elements));
-          out.narrow(0, begin, elements).copy_(difference.sub_(own));
-        });
+    states.forEach(out.numel(), [&](int64_t begin, int64_t elements) {
+      at::Tensor difference = states.piece(0, elements);
+      at::Tensor own = states.piece(1, elements);
+      difference.copy_(states.outer.narrow(0, begin, elements));
+      own.copy_(states.own().narrow(0, begin, elements));
+      out.narrow(0, begin, elements).copy_(difference.sub_(own));
+    });
   }
 
 private:
@@ -70,7 +66,7 @@ public:
         in(state.flat(op.in, int64_t(op.elements), toDType(op.type))) {}
 
   void run(StepState &) override {
-    OuterPieces::forEachPiece(in.numel(), [&](int64_t begin, int64_t elements) {
+    states.forEach(in.numel(), [&](int64_t begin, int64_t elements) {
       at::Tensor gradient = states.piece(0, elements);
       gradient.copy_(in.narrow(0, begin, elements)).mul_(scale);
       update(gradient, begin, elements);

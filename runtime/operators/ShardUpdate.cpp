@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The optimizer on this rank's shard, with PyTorch's own fused kernels.
+#include "core/Pieces.h"
 #include "operators/Adafactor.h"
 #include "operators/BlockStates.h"
 #include "operators/GradientScale.h"
@@ -51,8 +52,8 @@ Part cut(const Part &whole, int64_t begin, int64_t elements) {
 
 /// A multiple of all vectors' lengths. A CPU keeps a piece in its caches, and
 /// on a GPU it is long enough for its launches.
-int64_t pieceElements(at::Device device) {
-  return device.is_cpu() ? 1 << 16 : 1 << 20;
+int64_t pieceElementsOn(at::Device device) {
+  return pieceElements(device.is_cpu() ? 1 << 16 : 1 << 20);
 }
 
 /// The memory for one piece of each kind.
@@ -148,7 +149,7 @@ public:
           apply(settings, some, rate, update);
         };
         if (pieces.defined())
-          forEachPiece(part, applyTo);
+          applyToPieces(part, applyTo);
         else
           applyTo(part);
       });
@@ -288,7 +289,7 @@ private:
         isWidened ? at::kFloat : whole.parameter.scalar_type();
     at::Tensor &rows = state.pieces[type];
     if (!rows.defined())
-      rows = at::empty({kNumMemories, pieceElements(state.device)},
+      rows = at::empty({kNumMemories, pieceElementsOn(state.device)},
                        whole.parameter.options().dtype(type));
     return rows;
   }
@@ -298,7 +299,7 @@ private:
     unsignedCodec.emplace(/*isSigned=*/false, state.device);
     at::Tensor &indices = state.pieces[at::kInt];
     if (!indices.defined())
-      indices = at::empty({pieceElements(state.device)},
+      indices = at::empty({pieceElementsOn(state.device)},
                           whole.grad.options().dtype(at::kInt));
     codeIndices = indices;
   }
@@ -309,16 +310,15 @@ private:
 
   /// Calls `update` with each piece of a segment.
   template <typename Update>
-  void forEachPiece(const Part &part, Update update) const {
-    int64_t most = pieces.size(1);
-    for (int64_t begin = 0; begin < part.segment.elements; begin += most) {
-      Part piece =
-          cut(part, begin, std::min(most, part.segment.elements - begin));
-      if (isWidened)
-        updateWidened(piece, update);
-      else
-        update(piece);
-    }
+  void applyToPieces(const Part &part, Update update) const {
+    forEachPiece(part.segment.elements, pieces.size(1),
+                 [&](int64_t begin, int64_t elements) {
+                   Part piece = cut(part, begin, elements);
+                   if (isWidened)
+                     updateWidened(piece, update);
+                   else
+                     update(piece);
+                 });
   }
 
   /// Updates a piece of f16 or bf16 in f32, and rounds each result once, as the

@@ -3,6 +3,7 @@
 
 #include "checkpoint/CheckpointLayout.h"
 #include "checkpoint/Shards.h"
+#include "core/Pieces.h"
 #include "core/SumKernels.h"
 #include "session/ResidualLoad.h"
 
@@ -366,14 +367,13 @@ void Loader::readRange(const Read &read) {
     reader.read(*read.state, owner, read.first, read.count, target);
     return;
   }
-  constexpr int64_t most = 1 << 20; // elements that are converted at once
+  const int64_t most = pieceElements(1 << 20);
   std::vector<std::byte> saved(std::min(most, read.count) * byteSize(from));
-  for (int64_t done = 0; done < read.count; done += most) {
-    int64_t count = std::min(most, read.count - done);
-    reader.read(*read.state, owner, read.first + done, count, saved.data());
-    convertElements(target + size_t(done) * byteSize(read.dtype), read.dtype,
+  forEachPiece(read.count, most, [&](int64_t begin, int64_t count) {
+    reader.read(*read.state, owner, read.first + begin, count, saved.data());
+    convertElements(target + size_t(begin) * byteSize(read.dtype), read.dtype,
                     saved.data(), from, size_t(count));
-  }
+  });
 }
 
 void Loader::readResidual(const ResidualRead &read) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/NodeMean.h"
 
+#include "core/Pieces.h"
 #include "core/SumKernels.h"
 
 #include <algorithm>
@@ -10,8 +11,6 @@ namespace fcdp {
 namespace {
 
 constexpr const char *kMean = "mean of the nodes' parameters";
-/// Elements of which all nodes' values are in memory at once.
-constexpr size_t kMeanElements = 1 << 20;
 
 /// Exchanges a rank's part with the ranks of other nodes that have the same
 /// part.
@@ -21,11 +20,13 @@ public:
       : mesh(mesh), job(job), own(placeOf(mesh, job.rank())), dtype(dtype) {}
 
   void writeMean(std::span<const std::byte> part, std::byte *out) {
-    const size_t width = byteSize(dtype), elements = part.size() / width;
-    for (size_t begin = 0; begin < elements; begin += kMeanElements) {
-      size_t count = std::min(kMeanElements, elements - begin);
-      writeMean(part.data() + begin * width, count, out + begin * width);
-    }
+    const auto width = int64_t(byteSize(dtype));
+    // All nodes' values of a piece are in memory at once.
+    forEachPiece(int64_t(part.size()) / width, pieceElements(1 << 20),
+                 [&](int64_t begin, int64_t count) {
+                   writeMean(part.data() + begin * width, size_t(count),
+                             out + begin * width);
+                 });
   }
 
 private:

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/ResidualLoad.h"
 
+#include "core/Pieces.h"
+
 #include <algorithm>
 #include <vector>
 
 namespace fcdp {
 
 namespace {
-
-/// Elements that are read at once.
-constexpr int64_t kMostElements = 1 << 20;
 
 /// Returns the node that gets what node `saved` has left out of node `owner`'s
 /// part.
@@ -33,18 +32,18 @@ bool addNode(CheckpointReader &reader, const CheckpointState &state,
              uint32_t node, const ShardRange &range, float scale,
              std::span<float> values) {
   bool hasAny = false;
-  std::vector<float> saved(size_t(std::min(range.elements, kMostElements)));
-  for (int64_t done = 0; done < range.elements; done += kMostElements) {
-    int64_t count = std::min(kMostElements, range.elements - done);
-    reader.read(state, node, range.inParameter + done, count,
+  const int64_t most = pieceElements(1 << 20);
+  std::vector<float> saved(size_t(std::min(range.elements, most)));
+  forEachPiece(range.elements, most, [&](int64_t begin, int64_t count) {
+    reader.read(state, node, range.inParameter + begin, count,
                 reinterpret_cast<std::byte *>(saved.data()));
-    float *to = values.data() + range.inShard + done;
+    float *to = values.data() + range.inShard + begin;
     for (int64_t i = 0; i < count; ++i)
       if (saved[i] != 0) {
         to[i] += saved[i] * scale;
         hasAny = true;
       }
-  }
+  });
   return hasAny;
 }
 

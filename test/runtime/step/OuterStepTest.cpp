@@ -2,6 +2,7 @@
 //
 // The operators of outer steps beside plain loops, on one rank of two nodes.
 // The sum over nodes is what the test writes.
+#include "core/Pieces.h"
 #include "plan/FakeStep.h"
 #include "step/LocalBackend.h"
 #include "step/Step.h"
@@ -17,10 +18,11 @@ using namespace fcdp::test;
 
 namespace {
 
-/// The operators work on pieces of 65536 elements: two of them, and a rest.
-constexpr int64_t kElements = 2 * 65536 + 96;
+/// The operators work on pieces: two of them, and a rest.
+constexpr int64_t kPiece = 256;
+constexpr int64_t kElements = 2 * kPiece + 96;
 /// Room for as many elements in f32, at a multiple of 64 bytes.
-constexpr uint64_t kRegion = 1 << 20;
+constexpr uint64_t kRegion = 4096;
 constexpr double kRate = 0.7;
 
 // Places in the arenas.
@@ -103,6 +105,7 @@ protected:
   }
   void expectUpdate(const Floats &before, const Floats &sum, Floats &momentum);
 
+  SmallPieces pieces{kPiece};
   TemporaryFolder folder;
   FakeStep fake;
   std::mt19937 generator{5};

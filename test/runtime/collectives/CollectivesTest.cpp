@@ -72,6 +72,30 @@ TEST(Collectives, RefuseUnequalChunks) {
   }
 }
 
+// In f32, 2^25 + 1 is 2^25: the order of a sum shows. Rank l N + n is local
+// rank l of node n; ranks of a node are added first.
+TEST(Collectives, SumsAreInTheOrderOfRanks) {
+  constexpr float big = 0x1p25F;
+  const float values[] = {big, -big, 1, 1};
+  for (auto [locals, expected] : {std::pair(1, 2.F), {2, 0.F}, {4, 2.F}})
+    onRanks(4, [&, locals = locals, expected = expected](Transport &transport) {
+      std::vector<float> in(4, values[transport.rank()]), chunks(4);
+      float out = -1;
+      CollectiveScratch scratch;
+      scratch.reserve(4);
+      Collective reduction{};
+      reduction.stream = StreamId::IntraReduce;
+      reduction.in = reinterpret_cast<std::byte *>(in.data());
+      reduction.out = reinterpret_cast<std::byte *>(&out);
+      reduction.scratch = reinterpret_cast<std::byte *>(chunks.data());
+      reduction.bytes = sizeof(float) * in.size();
+      reduction.inType = reduction.outType = DType::F32;
+      reduction.what = "reduce-scatter of bucket 'b'";
+      reduceScatter(transport, reduction, scratch, size_t(locals));
+      EXPECT_EQ(out, expected) << locals << " ranks in a node";
+    });
+}
+
 TEST(Collectives, RefuseNodesThatDoNotFillTheWorld) {
   SingleTransport single(0);
   CollectiveScratch scratch;

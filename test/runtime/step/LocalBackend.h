@@ -49,9 +49,14 @@ public:
     what = collective.what;
     std::memcpy(collective.out, collective.in, collective.bytes);
   }
-  void sumOverRanks(double *, double *, const char *what) override {
+  void sumOverRanks(double *sum, double *numbers, const char *what) override {
     if (!sumError.empty())
       throw std::runtime_error(what + sumError);
+    if (numbersOfRanks.empty())
+      return;
+    *sum = 0;
+    for (double number : numbersOfRanks)
+      *sum += *numbers++ = number;
   }
   void record(uint32_t event, StreamId) override { recorded.push_back(event); }
   void wait(uint32_t event, StreamId) override { waited.push_back(event); }
@@ -74,6 +79,8 @@ public:
   std::string what, error;
   /// What a sum over ranks fails with, behind its name.
   std::string sumError;
+  /// The numbers of all ranks in a sum over them, or none if there is one rank.
+  std::vector<double> numbersOfRanks;
   ByteCounters copied;
 };
 

@@ -398,6 +398,55 @@ TEST_F(StepTest, ClipGradients) {
   EXPECT_TRUE(std::isnan(grad[0]));
 }
 
+TEST_F(StepTest, ClipGradientsByTheNormOverAllRanks) {
+  fake.plan["nodes"] = fake.plan["ranks_per_node"] = 2;
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad"});
+  fake.plan["buckets"][0]["elements"] = 16;
+  fake.add(
+      "update",
+      {{"kind", "clip_gradients"}, {"max_norm", 1.0}, {"grad_scale", 1.0}});
+  load();
+  backend->numbersOfRanks = {9, 16, 36, 39}; // the norm is 10
+  float *grad = backend->at<float>(64);
+  grad[0] = 3;
+  run();
+  EXPECT_FLOAT_EQ(grad[0], 0.3F);
+}
+
+// With outer steps nodes train by themselves. Rank (n, l) of N nodes gives
+// number l N + n.
+TEST_F(StepTest, ClipGradientsByTheNormOverTheNode) {
+  fake.plan["nodes"] = fake.plan["ranks_per_node"] = 2;
+  fake.plan["outer"] = {{"every", 2},
+                        {"lr", 1.0},
+                        {"momentum", 0.0},
+                        {"nesterov", false},
+                        {"fragments", 1}};
+  fake.setFunctions({"init", "only_microbatch", "update", "outer_update"});
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad"});
+  Json &bucket = fake.plan["buckets"][0];
+  bucket["elements"] = 8;
+  bucket["sharding"] = "node";
+  bucket["states"].push_back(test::state("outer", "f32", host(0, 16)));
+  fake.add(
+      "update",
+      {{"kind", "clip_gradients"}, {"max_norm", 1.0}, {"grad_scale", 1.0}});
+  object = std::make_unique<StepObject>(fake.build(folder));
+  const StepPlan &plan = object->plan();
+  for (uint32_t node : {0, 1}) {
+    backend = std::make_unique<LocalBackend>(plan.deviceBytes, plan.hostBytes);
+    step = std::make_unique<Step>(*object, *backend,
+                                  StepSetup{.place = {node, 1}});
+    backend->numbersOfRanks = {9, 100, 16, 300}; // norms of 5 and 20
+    float *grad = backend->at<float>(64);
+    grad[0] = 3;
+    run();
+    EXPECT_FLOAT_EQ(grad[0], node == 0 ? 3 / 5.F : 3 / 20.F);
+  }
+}
+
 TEST_F(StepTest, SgdMomentumStartsFromTheFirstGradient) {
   addLoss();
   addBucket("f32", 4, {"shard", "grad", "momentum_buffer"});

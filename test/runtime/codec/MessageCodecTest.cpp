@@ -221,6 +221,37 @@ TEST_P(DamagedMessage, IsRefusedIfItIsCutShort) {
   }
 }
 
+/// A message whose header has the length that it has been cut to.
+Bytes cutTo(const Message &message, uint64_t size) {
+  constexpr size_t lengthAt = 24;
+  Bytes cut(message.bytes.begin(), message.bytes.begin() + long(size));
+  std::memcpy(cut.data() + lengthAt, &size, sizeof(size));
+  return cut;
+}
+
+TEST(MessageCodec, ACutInTheLastChunkIsSeenBeforeItIsRead) {
+  MessageCodec codec;
+  Bytes references = makeBits(kCodedChunkBytes + 40000, 1);
+  for (const Bytes &values : {makeMoved(references, 2), makeBits(171072, 3)}) {
+    ASSERT_EQ(values.size(), references.size());
+    Message message = encode(codec, kDelta, values, references);
+    ASSERT_EQ(
+        failureOf(codec, kDelta, cutTo(message, message.size), references), "");
+    for (size_t missing : {1, 2, 100, 900}) {
+      std::string error = failureOf(
+          codec, kDelta, cutTo(message, message.size - missing), references);
+      EXPECT_EQ(error.find("expected at most "), 0u) << error;
+      EXPECT_NE(error.find(" bytes of a chunk, got "), error.npos) << error;
+    }
+  }
+  // Its header has no room any more.
+  Bytes zeros(kCodedChunkBytes + 64), none(zeros.size());
+  Message message = encode(codec, kDelta, zeros, zeros);
+  EXPECT_EQ(message.size, kMessageHeaderBytes + 2 * kChunkHeaderBytes);
+  EXPECT_EQ(failureOf(codec, kDelta, cutTo(message, message.size - 1), zeros),
+            "expected 16 bytes of a chunk, got 15");
+}
+
 TEST(MessageCodec, NeedsRoomForTheWorst) {
   MessageCodec codec;
   Bytes values = makeBits(1000, 1), message(codedCapacity(1000) - 64);

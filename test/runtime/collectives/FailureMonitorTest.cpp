@@ -89,6 +89,24 @@ TEST_F(FailureMonitorTest, PassesOnWhatAFailedRankSays) {
   EXPECT_EQ(ranks[1]->waitForMessage(0), "");
 }
 
+// A rank that ends because of another one is not blamed, however late the
+// others look: the store keeps what it found after its connection has ended.
+TEST(FailureMonitor, ARankThatEndsAfterAVerdictLeavesItsCause) {
+  auto store = std::make_shared<MemoryValues>();
+  MemoryStore connection(store);
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (uint32_t rank = 0; rank < watchedMesh.size(); ++rank)
+    ranks.push_back(std::make_unique<Rank>(connection, rank));
+  for (uint32_t rank : {1, 3})
+    ranks[rank]->start(store);
+  ranks[3]->monitor.reset();
+  const std::string cause = ranks[1]->waitForMessage();
+  EXPECT_EQ(cause.rfind("rank 3 (node 1, local 1) stopped", 0), 0u) << cause;
+  ranks[1]->monitor.reset();
+  ranks[2]->start(store);
+  EXPECT_EQ(ranks[2]->waitForMessage(), cause);
+}
+
 TEST_F(FailureMonitorTest, AnswersWhoeverAsksInsteadOfCalling) {
   kill(3);
   auto cause = ranks[0]->monitor->findCause(5);

@@ -22,6 +22,7 @@ module attributes {fcdp.phase = #fcdp.phase<scheduled>} {
   fcdp.mesh @world(node = 2, local = 1)
   fcdp.parameter @w : tensor<64xf32> unit "" names ["w"]
   fcdp.input @x : tensor<64xf32> name "x"
+  fcdp.buffer @running : tensor<4096xf32> name "running" mutable
   fcdp.bucket @b unit "" elements 64 storage f32 wire f32 members [@w at 0]
   fcdp.state @b.shard shard of @b in device : tensor<32xf32>
   func.func @init() attributes {fcdp.role = #fcdp.role<init>} { return }
@@ -69,7 +70,8 @@ protected:
       planned.results.push_back({result.op, planned.arenaBytes, result.bytes});
       planned.arenaBytes += 512;
     }
-    needed = planned.arenaBytes + 256; // and the input
+    // The input and the model's buffer are elsewhere.
+    needed = planned.arenaBytes + 256 + 4 * 4096;
   }
 
   /// Returns the first error, or nothing.

@@ -42,6 +42,7 @@ constexpr char kSymbols[] = R"(
   fcdp.parameter @m1 : tensor<10x10xf32> unit "m" trainable names ["m1"]
   fcdp.parameter @m2 : tensor<30x20xf32> unit "m" trainable names ["m2"]
   fcdp.bucket @owned unit "m" elements 8000 storage f32 wire bf16 trainable layout owned members [@m0 at 0, @m1 at 800, @m2 at 1024]
+  fcdp.bucket @mastered unit "m" elements 8000 storage bf16 wire bf16 master f32 trainable members []
   fcdp.state @s cache of @b in host : tensor<2000xbf16>
   fcdp.state @r residual of @b in host : tensor<2000xf32>
   fcdp.state @g full_grad of @b in device : tensor<8000xf32>
@@ -338,6 +339,12 @@ TEST_F(CostModelTest, Updates) {
                         "weight_decay = 0.0>")
                        .seconds,
                    (19 * 400 + 2 * 4 * 60 / 8) / 1e9);
+  // A master is read and written, and its rounding to bf16 is written.
+  EXPECT_DOUBLE_EQ(cost("fcdp.shard_update @mastered scale 1.0 with #fcdp.sgd<"
+                        "lr = 1.0, momentum = 0.0, dampening = 0.0, "
+                        "weight_decay = 0.0, nesterov = false>")
+                       .seconds,
+                   (3 * 4000 + 2000) / 1e9);
   // With sharding none, each rank updates all 8000 elements.
   EXPECT_DOUBLE_EQ(cost("fcdp.shard_update @whole scale 1.0 with #fcdp.sgd<lr "
                         "= 1.0, momentum = 0.0, dampening = 0.0, weight_decay "
@@ -347,12 +354,12 @@ TEST_F(CostModelTest, Updates) {
   // All gradients that the rank owns are read and written. A number crosses
   // both kinds of links.
   expectCost(cost("fcdp.unscale_gradients"), Resource::compute, 0.5 + 3 + 2,
-             2 * (4000 + 4000 + 32000) / 1e9);
+             2 * (4000 + 4000 + 32000 + 4000) / 1e9);
   // The norm reads a shard of 1000 gradients of each bucket. Scaling reads and
   // writes the gradients that the rank owns. The norm crosses both kinds of
   // links.
   expectCost(cost("fcdp.clip_gradients to 1.0 scale 1.0"), Resource::compute,
-             0.5 + 3 + 2, (3 * 4000 + 2 * (4000 + 4000 + 32000)) / 1e9);
+             0.5 + 3 + 2, (4 * 4000 + 2 * (4000 + 4000 + 32000 + 4000)) / 1e9);
 }
 
 TEST_F(CostModelTest, NothingForWhatDoesNothing) {

@@ -179,6 +179,19 @@ TEST(Recomputation, ComesCloseToTheCheapestWithinABudget) {
 }
 
 // As many operations in one chain as a model of a hundred layers has.
+// Both are worth as much a byte, so that no price of a byte keeps one of them.
+TEST(Recomputation, FillsTheBudgetWithTheMostExpensiveFirst) {
+  RecomputationProblem problem;
+  problem.ops = {
+      {0, {}, Choice::Keep}, {1, {0}, Choice::Any}, {10, {0}, Choice::Any}};
+  problem.values = {{0, 0, true}, {1, 1, true}, {10, 2, true}};
+  RecomputationSolution solution = keepWithin(problem, 10);
+  EXPECT_EQ(solution.isRecomputed,
+            (llvm::SmallVector<bool>{false, true, false}));
+  EXPECT_EQ(solution.cost, 1);
+  EXPECT_EQ(solution.keptBytes, 10);
+}
+
 TEST(Recomputation, ManyOperations) {
   RecomputationProblem problem;
   for (size_t index = 0; index < 10000; ++index) {

@@ -117,6 +117,8 @@ void Signature::addContent(int32_t id) {
   int32_t age = isSum ? std::min(state.batch - content.batch, 2) : 0;
   bool isOfStep = isSum && content.batch >= state.firstBatch;
   numbers.push_back(content.bucket);
+  // A state's type tells over which axes its sum has been gathered, so
+  // `gathered` never differs alone. The proof does not rely on types.
   numbers.push_back(content.axes | isStale << 2 | content.isPrefix << 3 |
                     (content.takenBy != 0) << 4 | isOfStep << 5 | age << 6 |
                     content.gathered << 8);

@@ -26,7 +26,8 @@ LogicalResult PlanRun::checkComplete(const Content &content, int32_t bucket) {
     return failure();
   if (failed(checkReduced(content, bucket)))
     return failure();
-  // Within a node ranks own what they have reduced.
+  // Within a node ranks own what they have reduced. Types refuse most of what
+  // is gathered over other axes before, as each of these has another size.
   bool isOuter = BucketOp(plan.buckets[bucket].op).getOuter().has_value();
   if (content.gathered != (isOuter ? 0 : getOwnAxes(bucket))) {
     InFlightDiagnostic diag = emitError();

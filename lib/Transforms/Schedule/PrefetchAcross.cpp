@@ -102,7 +102,9 @@ static BucketOp findBucket(const Fetch &fetch, SymbolTable &symbols) {
 }
 
 /// Returns fetch `index` of each of `batches`, as far as it is the same as
-/// `fetch` and may move to another function.
+/// `fetch` and may move to another function. One whose values have other users
+/// would stay beside its prefetched copy: nothing would be wrong, but it would
+/// be made twice.
 static SmallVector<Fetch *, 2> findTwins(const Fetch &fetch, size_t index,
                                          MutableArrayRef<Batch> batches) {
   SmallVector<Fetch *, 2> twins;

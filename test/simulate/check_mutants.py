@@ -83,12 +83,17 @@ def make_outer_plan(args, source):
 
 def make_synchronous_plan(args, source):
     nodes, locals_ = source.choice([(2, 2), (2, 2), (2, 2), (1, 2), (2, 1)])
-    K, strategy = source.choice([1, 3]), source.choice(["zero1", "zero2", "zero3", "hpz", "fcdp", "fcdp"])
+    K = source.choice([1, 3])
+    strategy = source.choice(["zero1", "zero2", "zero3", "ddp", "hsdp", "hpz", "fcdp", "fcdp"])
     mode = source.choice(["sharded", "node", "node_host", "full"]) if K > 1 else "sharded"
+    # Only what is kept in host memory may be gathered by differences.
+    wire = source.choice(["raw", "delta", "delta"]) if strategy == "fcdp" and nodes > 1 else "raw"
     options = (f"nodes={nodes} ranks-per-node={locals_} strategy={strategy} accumulate={mode} micro-batches={K} "
                f"prefetch={source.randint(0, 2)} collectives={source.choice(['two-level', 'two-level', 'flat'])} "
-               f"reduce-wire={source.choice(['raw', 'raw', 'int8'])} optimizer=sgd,lr=0.5")
-    imported = opt(args, Step(source).text(), "--mlir-print-op-generic")
+               f"wire={wire} reduce-wire={source.choice(['raw', 'raw', 'int8'])} optimizer=sgd,lr=0.5")
+    # Differences are of values of 16 bits.
+    step = Step(source, narrow=0.75 if wire == "delta" else 0.25)
+    imported = opt(args, step.text(), "--mlir-print-op-generic")
     planned = opt(args, imported, f"--fcdp-pipeline={options}", "--mlir-print-op-generic")
     module = Module(planned)
     reference = Reference(imported, nodes, locals_, K, mode, owners=owners_of(module))

@@ -179,6 +179,20 @@ def change_cache(plan, random):
     return replaced(plan, name, i, changed(pair, rf"{key} = @[\w.]+", f"{key} = @{other}", **{key: other}))
 
 
+def change_reference(plan, random):
+    """A coded gather that refers to another bucket's slice."""
+    name, i = pick(plan, random, lambda op: "delta" in op.attrs)
+    if not name:
+        return None
+    pair = plan.bodies[name][i]
+    states, own = plan.module.of("state"), pair[0].attrs["delta"]
+    others = [n for n, s in states.items() if n != own and s["type"] == states[own]["type"]]
+    if not others:
+        return None
+    other = random.choice(others)
+    return replaced(plan, name, i, changed(pair, r"delta = @[\w.]+", f"delta = @{other}", delta=other))
+
+
 def change_operand(plan, random):
     """Another earlier value of the same type, made by one of our operations."""
     def suits(op):
@@ -283,6 +297,7 @@ BREAKING = {
     "a sum starts or goes on": change_mode,
     "a collective is over the other axis": change_axis,
     "a cache is another bucket's": change_cache,
+    "a coded gather refers to another slice": change_reference,
     "an operand is another value": change_operand,
     "an update is in a micro-batch": move_update,
     "a release is missing": drop("fcdp.release"),

@@ -7,8 +7,8 @@ NARROW = "tensor<4x4xbf16>"
 
 
 class Step:
-    def __init__(self, random):
-        self.random = random
+    def __init__(self, random, narrow=0.25):
+        self.random, self.narrow = random, narrow
         self.declared, self.lines, self.gradients, self.count = [], [], {}, 0
 
     def call(self, callee, arguments, types, result=VALUE):
@@ -48,7 +48,7 @@ class Step:
     def text(self):
         layers = []
         for i in range(self.random.randint(2, 3)):
-            weight, narrow = self.read(f"u{i}", f"w{i}"), self.random.random() < 0.25
+            weight, narrow = self.read(f"u{i}", f"w{i}"), self.random.random() < self.narrow
             bias = self.read(f"u{i}", f"b{i}") if self.random.random() < 0.4 else None
             layers.append((weight, narrow, bias))
         if self.random.random() < 0.4:

@@ -25,6 +25,7 @@ from fcdp.errors import ExportError
 from fcdp.functions import kept_functions
 from fcdp.joint import joint_program, label_coverage, loss_program
 from fcdp.masks import simplify_masks
+from fcdp.modes import warn_of_evaluation_mode
 from fcdp.operators import check_operators
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed, split_layers
 from fcdp.regions import marked_regions
@@ -87,7 +88,8 @@ def export(
     The model returns the loss (a scalar tensor) or an output with a `.loss`. With loss_fn, the last example input is the
     target: the model is called with the others, and the loss is loss_fn(output, target).
 
-    The model stays in its current mode, training or evaluation, and is not changed. Frozen parameters
+    The model stays in its current mode, training or evaluation, and is not changed; a step of a model with dropout or
+    batch norm in evaluation mode is exported with a warning. Frozen parameters
     (requires_grad=False) stay frozen. Parameters that the loss does not depend on are recorded and exported as frozen.
     What the model runs under torch.utils.checkpoint (use_reentrant=False) is computed again in the backward pass.
 
@@ -106,6 +108,8 @@ def export(
         raise ExportError(f"expected a path that ends in .pt2, got '{path}'")
     if not path.parent.is_dir():
         raise ExportError(f"'{path}' cannot be written: expected an existing folder '{path.parent}'")
+    if train:
+        warn_of_evaluation_mode(model)
     with off_meta(model):
         _check_parameters(model)
         call = make_call(model, example_inputs, loss_fn, full_masks)

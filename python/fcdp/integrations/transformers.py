@@ -21,10 +21,13 @@ from fcdp.call import replaced_forward
 from fcdp.errors import StepError
 from fcdp.integrations.training_arguments import check_arguments, refuse
 from fcdp.loop.optimizer import optimizer_options
+from fcdp.modes import in_mode
 
 # The folder of a checkpoint with the states of all ranks, and the one of a run in which it is written.
 _STATES = "fcdp"
 _ITEMS = "num_items_in_batch"
+# A constant among the inputs of an evaluation. The mode of the model does not say it: `train` may be overridden.
+_EVALUATION = "fcdp_evaluation"
 # The Trainer's arguments decide these.
 _OWN_OPTIONS = ("optimizer", "micro_batches", "loss_fn", "eval_inputs", "seed")
 # Batches of an evaluation that are in memory at the same time.
@@ -101,6 +104,8 @@ class CompiledTrainer(Trainer):
 
     def training_step(self, model: nn.Module, inputs: Mapping[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         """Returns the loss of all micro-batches, for the last of them, and 0 for the others."""
+        # Trainer.training_step does it, too: a model of from_pretrained is in evaluation mode before.
+        self.model.train()
         self._micro_batches.append(_example(inputs, num_items_in_batch))
         if not self.accelerator.sync_gradients:
             return torch.zeros((), device=self.args.device)
@@ -194,7 +199,8 @@ class CompiledTrainer(Trainer):
             arguments["eval_inputs"] = self._eval_example()
         if self._data_seed is None:
             self._data_seed = torch.random.initial_seed()
-        with self._loss_as_forward():
+        # An evaluation may be what comes first.
+        with in_mode(self.model, training=True), self._loss_as_forward():
             step = fcdp.compile(
                 self.model,
                 example,
@@ -218,10 +224,10 @@ class CompiledTrainer(Trainer):
         factor = self.args.gradient_accumulation_steps
 
         def loss(**inputs: Any) -> torch.Tensor:
-            items = inputs.pop(_ITEMS, None)
+            items, is_evaluation = inputs.pop(_ITEMS, None), inputs.pop(_EVALUATION, False)
             with replaced_forward(model, forward):
                 value = self.compute_loss(model, inputs, num_items_in_batch=items)
-            return value * factor if model.training and factor > 1 and self._is_scaled(items) else value
+            return value if is_evaluation or not self._is_scaled(items) else value * factor
 
         with replaced_forward(model, loss):
             yield
@@ -244,7 +250,8 @@ class CompiledTrainer(Trainer):
     # Evaluations.
 
     def _evaluated(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        return _example(inputs, self.get_batch_samples(iter([inputs]), 1, self.args.device)[1])
+        example = _example(inputs, self.get_batch_samples(iter([inputs]), 1, self.args.device)[1])
+        return {**example, _EVALUATION: True}
 
     def _evaluate_batches(self, batches: list[dict[str, Any]], counts: list[int]) -> torch.Tensor:
         """Collective. Returns the sum of the losses of this rank's rows, and how many they are."""

@@ -7,15 +7,17 @@ import os
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from torch import nn
 
 from fcdp.call import Call
 from fcdp.errors import StepError
-from fcdp.exporter import check_with_values, export_without_values
+from fcdp.exporter import Exported, check_with_values, export_without_values
 from fcdp.loop.install import find_install
+from fcdp.modes import in_mode, warn_of_evaluation_mode
+from fcdp.unreached import unreached_by_all, warn_of_unreached, without_unreached
 
 # The parts of an archive that do not change the step.
 _IGNORED = ("data/sample_inputs/", ".data/serialization_id")
@@ -33,23 +35,31 @@ def build(
     """Returns the step's object in `cache`, where it is found again if the exported graphs and options are the same.
 
     `greater` are calls of further shapes of the step, from smaller to greater ones. `evaluation` is a call that the step
-    evaluates, too. `check` compares what was exported with eager PyTorch before it is compiled. Raises ExportError and
-    StepError.
+    evaluates, too. `check` compares what was exported with eager PyTorch before it is compiled. Warns of a model in
+    evaluation mode, and of parameters that the losses do not depend on; groups of `options` lose these. Raises ExportError
+    and StepError.
     """
+    warn_of_evaluation_mode(model)
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".step-") as folder:
         programs: list[Path | str] = []
-        archives, checks = [], []
+        archives, checks, unreached = [], [], []
 
         def add(call: Call, name: str, train: bool) -> None:
             archives.append(Path(folder) / name)
-            checks.append(_export(model, call, archives[-1], train))
+            exported, compare = _export(model, call, archives[-1], train)
+            checks.append(compare)
+            if train:
+                unreached.append(exported.unreached)
             programs.append(archives[-1] if train else f"--eval={archives[-1]}")
 
         for index, shape in enumerate([call, *greater]):
             add(shape, f"step-{index}.pt2", train=True)
         if evaluation is not None:
             add(evaluation, "evaluation.pt2", train=False)
+        left_out = unreached_by_all(unreached)
+        options = without_unreached(options, left_out)
+        warn_of_unreached(left_out)
         made = cache / f"{_digest(archives, options)}.so"
         if not made.exists():
             if check:
@@ -61,28 +71,16 @@ def build(
     return made
 
 
-def _export(model: nn.Module, call: Call, path: Path, train: bool) -> Callable[[], None]:
-    """Exports a step or an evaluation, and returns what compares it with eager PyTorch."""
-    with contextlib.nullcontext() if train else _evaluation_mode(model):
+def _export(model: nn.Module, call: Call, path: Path, train: bool) -> tuple[Exported, Callable[[], None]]:
+    """Exports a step or an evaluation. Returns what was exported, and what compares it with eager PyTorch."""
+    with contextlib.nullcontext() if train else in_mode(model, training=False):
         exported, program = export_without_values(model, call, path, train)
 
     def compare() -> None:
-        with contextlib.nullcontext() if train else _evaluation_mode(model):
+        with contextlib.nullcontext() if train else in_mode(model, training=False):
             check_with_values(program, exported, model, call, train)
 
-    return compare
-
-
-@contextlib.contextmanager
-def _evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Does what model.eval() does, until the context ends."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in modes:
-            module.training = training
+    return exported, compare
 
 
 def _digest(archives: list[Path], options: list[str]) -> str:

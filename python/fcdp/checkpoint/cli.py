@@ -21,6 +21,7 @@ from fcdp.checkpoint.formats import open_checkpoint, open_complete
 from fcdp.checkpoint.index import FILE_NAME
 from fcdp.checkpoint.optimizer_groups import settings_of
 from fcdp.checkpoint.runs import run_entries
+from fcdp.checkpoint.transformers_names import DIRECTIONS
 
 _FORMATS = """\
 formats:
@@ -213,7 +214,14 @@ def _add_convert(commands: Any) -> None:
     parser.add_argument(
         "--shard-size", type=_bytes, metavar="SIZE", help="hf: greatest size of a file, e.g. 5GB (default: one file)"
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="hf: the model's config.json, which is copied")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="hf: the model's config.json, which is copied; --transformers reads it, too")
+    parser.add_argument(
+        "--transformers",
+        choices=DIRECTIONS,
+        help="hf, safetensors: convert between the tensors that save_pretrained of Transformers 5 stores and those that its "
+        "model has, which are the step's; the model is that of --config, or of IN's config.json. Keeps the tensors in "
+        "memory that become others together, such as a layer's experts",
+    )
     parser.add_argument(
         "--optimizer",
         type=_optimizer,
@@ -266,10 +274,13 @@ def _optimizer(text: str) -> str:
 def _convert(options: argparse.Namespace) -> int:
     formats = {"shard_size": "hf", "config": "hf", "optimizer": "dcp", "step": "fcdp", "like": "fcdp"}
     for name, format_ in formats.items():
-        if getattr(options, name) is not None and options.to != format_:
+        reads_config = name == "config" and options.transformers is not None
+        if getattr(options, name) is not None and options.to != format_ and not reads_config:
             options.parser.error(f"--{name.replace('_', '-')} needs --to={format_}")
     if options.without_optimizer and options.to in ("hf", "safetensors"):
         options.parser.error(f"--without-optimizer: --to={options.to} never has optimizer states")
+    if options.transformers is not None and options.to not in ("hf", "safetensors"):
+        options.parser.error("--transformers needs --to=hf or --to=safetensors")
     source = open_complete(options.path, _prefixes(options))
     like = open_complete(options.like) if options.like is not None else None
     _check_prefixes(options, source.format, options.to)
@@ -288,6 +299,7 @@ def _convert(options: argparse.Namespace) -> int:
             optimizer=options.optimizer,
             step=options.step,
             like=like,
+            transformers=options.transformers,
         ),
     )
     left_out = f"; left out: {', '.join(summary.left_out)}" if summary.left_out else ""

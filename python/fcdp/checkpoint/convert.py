@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fcdp.checkpoint import huggingface
+from fcdp.checkpoint import huggingface, transformers_names
 from fcdp.checkpoint.atomic import new_folder
 from fcdp.checkpoint.dcp_names import Prefixes
 from fcdp.checkpoint.dcp_writer import write_dcp
@@ -33,6 +33,7 @@ class Options:
     optimizer: str | None = None
     step: int | None = None
     like: Checkpoint | None = None
+    transformers: str | None = None  # One of transformers_names.DIRECTIONS.
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ def convert(source: Checkpoint, out: Path, options: Options) -> Summary:
     chosen = replace(source, states=states, step=step)
     if options.like is not None:
         chosen = fit(chosen, options.like)
+    if options.transformers is not None:
+        chosen = _convert_names(chosen, options.transformers, options.config)
     if options.format == "hf":
         huggingface.write_folder(out, chosen, options.shard_bytes, options.config)
     elif options.format == "safetensors":
@@ -67,6 +70,14 @@ def convert(source: Checkpoint, out: Path, options: Options) -> Summary:
         with new_folder(out) as folder:
             write_sharded(folder, chosen)
     return Summary(len(chosen.states), sum(state.bytes for state in chosen.states), list(_left_out(source, states)))
+
+
+def _convert_names(source: Checkpoint, direction: str, config: Path | None) -> Checkpoint:
+    folder = source.path if source.path.is_dir() else source.path.parent
+    config = folder / transformers_names.CONFIG if config is None else config
+    if not config.is_file():
+        raise CheckpointError(config, "the config.json of a model of Transformers", "none", "name it by --config")
+    return transformers_names.apply(transformers_names.plan_conversion(direction, source, config), source)
 
 
 def _left_out(source: Checkpoint, kept: list[State]) -> Iterator[str]:

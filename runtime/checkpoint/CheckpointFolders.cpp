@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/CheckpointFolders.h"
+#include "checkpoint/DurableFile.h"
 #include "checkpoint/FileErrors.h"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kPartial = ".partial";
 constexpr std::string_view kRemoved = ".removed";
 constexpr size_t kDigits = 8;
+constexpr std::string_view kMark = ".fcdp-run";
 
 /// The step in "step-00000050", or none.
 std::optional<int64_t> stepOf(std::string_view name) {
@@ -45,8 +47,14 @@ std::vector<std::string> foldersIn(const std::string &path) {
   return names;
 }
 
+/// The last name of a path, in front of a slash or a dot, too.
+std::string lastName(const std::string &path) {
+  fs::path folder = fs::absolute(path).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename();
+}
+
 std::string markPath(const std::string &run) {
-  return (fs::path(run) / ".fcdp-run").string();
+  return (fs::path(run) / kMark).string();
 }
 
 void removeFolder(const std::string &path) {
@@ -109,6 +117,29 @@ std::string checkpointPath(const std::string &run, int64_t step) {
   return (fs::path(run) / name).string();
 }
 
+std::optional<int64_t> stepOfCheckpoint(const std::string &path) {
+  return stepOf(lastName(path));
+}
+
+bool isOfCheckpoint(std::string_view name) {
+  return stepOf(name) || isLeftover(name);
+}
+
+bool isOfRun(std::string_view name) {
+  return isOfCheckpoint(name) || name == kMark || name == kRunLockName;
+}
+
+bool isCheckpoint(const std::string &folder) {
+  std::error_code error;
+  if (!fs::exists(fs::path(folder) / kIndexName, error))
+    return false;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error))
+    if (at->path().filename().string().starts_with("rank-"))
+      return true;
+  return false;
+}
+
 std::string partialPath(const std::string &run, int64_t step) {
   return checkpointPath(run, step).append(kPartial);
 }
@@ -119,10 +150,7 @@ std::optional<std::string> findCheckpoint(const std::string &path) {
   if (!fs::is_directory(path))
     throwAt(path,
             "expected a checkpoint, or a folder of checkpoints, got a file");
-  fs::path folder = fs::absolute(path).lexically_normal();
-  std::string name =
-      (folder.has_filename() ? folder : folder.parent_path()).filename();
-  if (isLeftover(name))
+  if (isLeftover(lastName(path)))
     throwAt(path, "is not a complete checkpoint");
   if (fs::exists(fs::path(path) / kIndexName))
     return path;
@@ -170,14 +198,6 @@ void beginCheckpoint(const std::string &run, int64_t step) {
   fs::create_directory(path, error);
   if (error)
     throwAt(path, "cannot be made: " + error.message());
-}
-
-void writeRankFile(const std::string &path,
-                   const std::vector<SafetensorsWriter::Entry> &entries,
-                   const std::function<void(SafetensorsWriter &)> &write) {
-  SafetensorsWriter writer(path, entries);
-  write(writer);
-  writer.finish();
 }
 
 void commitCheckpoint(const std::string &run, const CheckpointIndex &index) {

@@ -5,16 +5,16 @@
 #pragma once
 
 #include "checkpoint/CheckpointIndex.h"
-#include "checkpoint/SafetensorsWriter.h"
 
-#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace fcdp {
 
 inline constexpr const char *kIndexName = "index.json";
+inline constexpr const char *kRunLockName = ".lock";
 
 /// Functions throw std::runtime_error that names the file or folder. A process
 /// at a time writes to a run.
@@ -24,6 +24,17 @@ inline constexpr const char *kIndexName = "index.json";
 std::vector<int64_t> listCheckpoints(const std::string &run);
 /// "RUN/step-00000050"
 std::string checkpointPath(const std::string &run, int64_t step);
+/// Returns the step that the name of a checkpoint's folder says, or none if it
+/// has another name.
+std::optional<int64_t> stepOfCheckpoint(const std::string &path);
+/// Whether a folder of this name has a checkpoint of a run: a complete one, or
+/// one that is being written or removed.
+bool isOfCheckpoint(std::string_view name);
+/// Whether a folder of checkpoints has, or gets, such a file or folder of its
+/// own.
+bool isOfRun(std::string_view name);
+/// Whether the folder has the index and a rank's file of a checkpoint.
+bool isCheckpoint(const std::string &folder);
 /// The folder in which that checkpoint is written.
 std::string partialPath(const std::string &run, int64_t step);
 
@@ -43,12 +54,6 @@ void removeRunMark(const std::string &run);
 /// Makes the folder in which the checkpoint of a step is written. Removes what
 /// crashes and removals have left, where that is possible.
 void beginCheckpoint(const std::string &run, int64_t step);
-
-/// Writes a rank's file, with the data that `write` passes on for each of the
-/// entries in order.
-void writeRankFile(const std::string &path,
-                   const std::vector<SafetensorsWriter::Entry> &entries,
-                   const std::function<void(SafetensorsWriter &)> &write);
 
 /// Completes a checkpoint when all files of the index are written.
 void commitCheckpoint(const std::string &run, const CheckpointIndex &index);

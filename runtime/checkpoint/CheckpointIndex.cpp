@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/CheckpointIndex.h"
 
+#include "checkpoint/ContentDigest.h"
 #include "checkpoint/Json.h"
 #include "checkpoint/SafetensorsFormat.h"
 #include "checkpoint/StoredTensor.h"
@@ -15,7 +16,9 @@ namespace fcdp {
 namespace {
 
 constexpr const char *kFormat = "fcdp-checkpoint";
-constexpr int64_t kVersion = 1;
+/// The first version has no digests.
+constexpr int64_t kFirstVersion = 1, kVersion = 2;
+constexpr std::string_view kDigestMember = "\"digest\"";
 constexpr int64_t kMostRanks = int64_t(1) << 24;
 constexpr const char *kRoles[] = {
     "value",         "master",          "exp_avg",
@@ -55,11 +58,14 @@ nlohmann::ordered_json toJson(const CheckpointState &state) {
 /// Reads one index. Used by one thread.
 class IndexParser {
 public:
-  explicit IndexParser(const JsonNode &root) : root(root) {}
+  IndexParser(const JsonNode &root, std::string_view text)
+      : root(root), text(text) {}
 
   CheckpointIndex parse();
 
 private:
+  void checkVersion();
+  void checkDigest() const;
   void parseFile(const JsonNode &node);
   void parseState(const JsonNode &node);
   void parseNames(const JsonNode &node, CheckpointState &state);
@@ -67,18 +73,53 @@ private:
   void checkCoverage(const JsonNode &node, const CheckpointState &state) const;
 
   const JsonNode &root;
+  const std::string_view text;
+  bool hasDigests = false;
   CheckpointIndex index;
   std::set<std::string> fileNames;
   std::set<std::pair<std::string, std::string>> stateNames; ///< role, name
 };
 
-CheckpointIndex IndexParser::parse() {
+void IndexParser::checkVersion() {
   if (root.at("format").text() != kFormat)
     root.at("format").expected(std::string("\"") + kFormat + "\"");
-  if (root.at("version").integer(1) != kVersion)
-    root.at("version").expected("version " + std::to_string(kVersion) +
+  const int64_t version = root.at("version").integer(1);
+  if (version != kVersion && version != kFirstVersion)
+    root.at("version").expected("version " + std::to_string(kFirstVersion) +
+                                " or " + std::to_string(kVersion) +
                                 "; a newer release of fcdp may have written "
                                 "it");
+  hasDigests = version == kVersion;
+  if (hasDigests)
+    checkDigest();
+  else if (root.has("digest"))
+    root.at("digest").fail("expected no digest in version " +
+                           std::to_string(version));
+}
+
+/// The digest is the last member, and that of the text in front of it.
+void IndexParser::checkDigest() const {
+  const std::string stored = root.at("digest").text();
+  const std::string_view before = text.substr(0, text.rfind(kDigestMember));
+  std::string_view rest = text.substr(before.size());
+  rest = rest.substr(0, rest.find_last_not_of(" \n\r\t") + 1);
+  const std::string expected =
+      std::string(kDigestMember) + ":\"" + stored + "\"}";
+  std::string found;
+  for (char c : rest)
+    if (c != ' ' && c != '\n' && c != '\r' && c != '\t')
+      found += c;
+  if (found != expected)
+    root.at("digest").fail("expected it to be the last member");
+  const std::string own = contentDigest(std::as_bytes(std::span(before)));
+  if (own != stored)
+    root.at("digest").fail("expected " + own +
+                           ", the digest of the text, got " + stored +
+                           "; the index is damaged");
+}
+
+CheckpointIndex IndexParser::parse() {
+  checkVersion();
   // That of fcdp-run's --steps; no product with it overflows.
   constexpr int64_t mostSteps = int64_t(1) << 40;
   index.step = root.at("step").integer(0, mostSteps);
@@ -102,6 +143,8 @@ void IndexParser::parseFile(const JsonNode &node) {
   if (!fileNames.insert(name).second)
     node.at("name").fail("the file '" + name + "' is listed twice");
   index.files.push_back({name, uint64_t(node.at("bytes").integer(0))});
+  if (hasDigests)
+    index.files.back().digest = node.at("digest").text();
 }
 
 void IndexParser::parseNames(const JsonNode &node, CheckpointState &state) {
@@ -214,17 +257,25 @@ std::string CheckpointIndex::toJson() const {
                                  {"job", job}};
   json["files"] = nlohmann::ordered_json::array();
   for (const CheckpointFile &file : files)
-    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
+    json["files"].push_back({{"name", file.name},
+                             {"bytes", file.bytes},
+                             {"digest", file.digest.value_or("")}});
   json["states"] = nlohmann::ordered_json::array();
   for (const CheckpointState &state : states)
     json["states"].push_back(fcdp::toJson(state));
-  return json.dump() + "\n";
+  return sealIndex(json.dump()) + "\n";
+}
+
+std::string sealIndex(std::string json) {
+  json.back() = ','; // in the place of the brace
+  const std::string digest = contentDigest(std::as_bytes(std::span(json)));
+  return json.append(kDigestMember).append(":\"" + digest + "\"}");
 }
 
 CheckpointIndex parseCheckpointIndex(std::string_view text) {
   nlohmann::json value = parseJson(text);
   JsonNode root(value, "index");
-  return IndexParser(root).parse();
+  return IndexParser(root, text).parse();
 }
 
 std::string pieceName(const CheckpointState &state,

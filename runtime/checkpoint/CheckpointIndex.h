@@ -58,6 +58,9 @@ struct CheckpointState {
 struct CheckpointFile {
   std::string name;
   uint64_t bytes = 0;
+  /// Of the header, which has the digests of the data. None in checkpoints of
+  /// the first version.
+  std::optional<std::string> digest = std::nullopt;
 };
 
 struct CheckpointIndex {
@@ -70,11 +73,18 @@ struct CheckpointIndex {
   std::vector<CheckpointFile> files;
   std::vector<CheckpointState> states;
 
+  /// Returns whether the files have digests: older releases saved without.
+  bool hasDigests() const { return files.empty() || files[0].digest; }
+
+  /// All files have a digest.
   std::string toJson() const;
 };
 
-/// Reads and checks an index: all of what does not need the files. Throws
-/// std::runtime_error that names the place in the text.
+/// Returns an object of JSON with the digest of its text as a last member.
+std::string sealIndex(std::string json);
+
+/// Reads and checks an index: all of what does not need the files, and its
+/// digest. Throws std::runtime_error that names the place in the text.
 CheckpointIndex parseCheckpointIndex(std::string_view text);
 
 /// "value/wte.weight@8192", "buffer/bn.running_mean@0#3" of rank 3, or

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/CheckpointLayout.h"
 
+#include "checkpoint/RankFile.h"
 #include "checkpoint/Shards.h"
 
 #include <algorithm>
@@ -49,8 +50,8 @@ CheckpointLayout::CheckpointLayout(const StepPlan &plan, uint64_t randomBytes)
       {kRandomName}, kRandomRole, DType::U8, {int64_t(randomBytes)}};
   addOwn(addState(std::move(random)), SavedPiece());
   for (uint32_t rank = 0; rank < index.worldSize; ++rank)
-    index.files.push_back({rankFileName(rank, index.worldSize),
-                           SafetensorsWriter::fileBytes(entriesOf(rank))});
+    index.files.push_back(
+        {rankFileName(rank, index.worldSize), rankFileBytes(entriesOf(rank))});
 }
 
 size_t CheckpointLayout::addState(CheckpointState state,

@@ -36,11 +36,22 @@ void checkSize(const std::string &path, uint64_t expected) {
                       std::to_string(bytes));
 }
 
+/// The step that a folder's name says is that of its index.
+void checkStep(const std::string &folder, int64_t step) {
+  std::optional<int64_t> named = stepOfCheckpoint(folder);
+  if (named && *named != step)
+    throwAt(folder + "/" + kIndexName,
+            "expected step " + std::to_string(*named) +
+                ", as the folder's name says, got " + std::to_string(step) +
+                "; the index is damaged, or of another checkpoint");
+}
+
 } // namespace
 
 CheckpointReader::CheckpointReader(const std::string &folder)
     : folder(folder), contents(readIndex(folder)),
-      sources(contents.files.size()) {
+      files(contents.files.size()) {
+  checkStep(folder, contents.step);
   for (const CheckpointFile &file : contents.files)
     checkSize(folder + "/" + file.name, file.bytes);
   for (size_t i = 0; i < contents.states.size(); ++i)
@@ -57,13 +68,13 @@ CheckpointReader::find(const std::string &role,
   return nullptr;
 }
 
-StoredTensor CheckpointReader::open(const CheckpointState &state,
-                                    const CheckpointPiece &piece) {
-  std::unique_ptr<WeightSource> &source = sources[piece.file];
-  if (!source)
-    source = openSafetensors(folder + "/" + contents.files[piece.file].name);
-  return requireTensor(*source, {pieceName(state, piece)}, {piece.length},
-                       state.dtype);
+RankFile &CheckpointReader::open(uint32_t number) {
+  std::unique_ptr<RankFile> &file = files[number];
+  if (!file)
+    file =
+        std::make_unique<RankFile>(folder + "/" + contents.files[number].name,
+                                   contents.files[number].digest);
+  return *file;
 }
 
 void CheckpointReader::read(const CheckpointState &state, uint32_t owner,
@@ -75,8 +86,10 @@ void CheckpointReader::read(const CheckpointState &state, uint32_t owner,
     int64_t begin = std::max(first, piece.offset);
     int64_t end = std::min(first + count, piece.offset + piece.length);
     if (begin < end)
-      copyElements(open(state, piece), begin - piece.offset, end - begin,
-                   target + (begin - first) * width);
+      open(piece.file)
+          .read(pieceName(state, piece), piece.length, state.dtype,
+                begin - piece.offset, end - begin,
+                target + (begin - first) * width);
   }
 }
 

@@ -2,15 +2,46 @@
 #include "checkpoint/Json.h"
 
 #include <cmath>
+#include <set>
 #include <stdexcept>
 
 using nlohmann::json;
 
 namespace fcdp {
 
+namespace {
+
+/// Refuses an object that has a key twice, of which a reader would take one.
+/// Used by one thread.
+class KeyCheck {
+public:
+  bool operator()(int, json::parse_event_t event, json &parsed) {
+    if (event == json::parse_event_t::object_start)
+      keys.emplace_back();
+    else if (event == json::parse_event_t::object_end)
+      keys.pop_back();
+    else if (event == json::parse_event_t::key &&
+             !keys.back().insert(parsed.get<std::string>()).second)
+      throw std::runtime_error("expected keys that differ, got " +
+                               parsed.dump() +
+                               " twice in one object; is the file damaged?");
+    return true;
+  }
+
+private:
+  std::vector<std::set<std::string>> keys; ///< of the objects that are open
+};
+
+} // namespace
+
 json parseJson(std::string_view text) {
   try {
-    return json::parse(text);
+    // By reference: the parser copies what it is given.
+    KeyCheck check;
+    return json::parse(text,
+                       [&](int depth, json::parse_event_t event, json &parsed) {
+                         return check(depth, event, parsed);
+                       });
   } catch (const json::parse_error &error) {
     // Its own text may quote any bytes of the file.
     throw std::runtime_error("expected JSON, got text that is wrong at byte " +

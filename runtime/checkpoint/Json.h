@@ -15,7 +15,8 @@
 
 namespace fcdp {
 
-/// Parses JSON. Throws std::runtime_error that names the byte that is wrong.
+/// Parses JSON. Throws std::runtime_error that names the byte that is wrong, or
+/// a key that an object has twice.
 nlohmann::json parseJson(std::string_view text);
 
 /// A value with its place in the text. It refers to the node it was taken

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 namespace fcdp {
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/SafetensorsFormat.h"
 
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
 namespace fcdp {
 
 const char *safetensorsName(DType type) {
@@ -38,6 +42,19 @@ std::optional<DType> fromSafetensorsName(std::string_view name) {
     if (name == safetensorsName(DType(type)))
       return DType(type);
   return std::nullopt;
+}
+
+size_t safetensorsHeaderBytes(std::span<const std::byte> file) {
+  uint64_t size = 0;
+  if (file.size() >= sizeof(size))
+    std::memcpy(&size, file.data(), sizeof(size));
+  if (file.size() < sizeof(size) || size > kMostHeaderBytes ||
+      size > file.size() - sizeof(size))
+    throw std::runtime_error("expected a safetensors file whose header of " +
+                             std::to_string(size) + " bytes is in it, got " +
+                             std::to_string(file.size()) +
+                             " bytes; is the file truncated?");
+  return sizeof(size) + size;
 }
 
 } // namespace fcdp

@@ -5,7 +5,9 @@
 
 #include "core/Backend.h"
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace fcdp {
@@ -16,5 +18,9 @@ std::optional<DType> fromSafetensorsName(std::string_view name);
 
 /// Limit on the header's size. The reference implementation has the same limit.
 inline constexpr uint64_t kMostHeaderBytes = 100'000'000;
+
+/// Returns how many bytes of a file are in front of its data: the header's size
+/// and the header. Throws std::runtime_error if these are not in the file.
+size_t safetensorsHeaderBytes(std::span<const std::byte> file);
 
 } // namespace fcdp

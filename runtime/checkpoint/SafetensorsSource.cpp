@@ -7,7 +7,7 @@
 #include "checkpoint/SafetensorsFormat.h"
 #include "checkpoint/WeightSource.h"
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
@@ -17,10 +17,12 @@ namespace {
 
 class SafetensorsSource final : public WeightSource {
 public:
-  explicit SafetensorsSource(const std::string &path)
-      : filePath(path), file(std::make_shared<MappedFile>(path)) {
+  SafetensorsSource(const std::string &path,
+                    std::shared_ptr<const MappedFile> mapped)
+      : filePath(path), file(std::move(mapped)) {
     try {
       readHeader();
+      checkPlaces();
     } catch (const std::exception &error) {
       file->requireWhole();
       throwAt(path, error.what());
@@ -36,10 +38,17 @@ private:
   void readHeader();
   void readTensor(const std::string &name, const JsonNode &node,
                   std::span<const std::byte> data);
+  void checkPlaces() const;
 
   std::string filePath;
   std::shared_ptr<const MappedFile> file;
   std::map<std::string, StoredTensor> tensors;
+  /// Where the data of a tensor is, of those of unknown types, too.
+  struct Place {
+    int64_t begin, end;
+    std::string name;
+  };
+  std::vector<Place> places;
   /// Alternative names of tensors, which safetensors' save_model puts in the
   /// metadata.
   std::map<std::string, std::string> aliases;
@@ -47,19 +56,12 @@ private:
 
 void SafetensorsSource::readHeader() {
   std::span<const std::byte> bytes = file->bytes();
-  uint64_t size = 0;
-  if (bytes.size() >= sizeof(size))
-    std::memcpy(&size, bytes.data(), sizeof(size));
-  if (bytes.size() < sizeof(size) || size > kMostHeaderBytes ||
-      size > bytes.size() - sizeof(size))
-    throw std::runtime_error("expected a safetensors file whose header of " +
-                             std::to_string(size) + " bytes is in it, got " +
-                             std::to_string(bytes.size()) +
-                             " bytes; is the file truncated?");
-  auto *text = reinterpret_cast<const char *>(bytes.data()) + sizeof(size);
-  nlohmann::json value = parseJson({text, size});
+  size_t headerBytes = safetensorsHeaderBytes(bytes);
+  constexpr size_t before = sizeof(uint64_t);
+  auto *text = reinterpret_cast<const char *>(bytes.data()) + before;
+  nlohmann::json value = parseJson({text, headerBytes - before});
   JsonNode header(value, "header");
-  auto data = bytes.subspan(sizeof(size) + size);
+  auto data = bytes.subspan(headerBytes);
   header.forEachMember([&](std::string_view name, const JsonNode &node) {
     if (name != "__metadata__")
       return readTensor(std::string(name), node, data);
@@ -73,13 +75,6 @@ void SafetensorsSource::readTensor(const std::string &name,
                                    const JsonNode &node,
                                    std::span<const std::byte> data) {
   auto dtype = fromSafetensorsName(node.at("dtype").text());
-  if (!dtype)
-    return;
-  StoredTensor tensor;
-  tensor.dtype = *dtype;
-  tensor.shape = node.at("shape").integers(0);
-  checkShape(tensor.shape);
-  tensor.strides = contiguousStrides(tensor.shape);
   std::vector<int64_t> range = node.at("data_offsets").integers(0);
   if (range.size() != 2 || range[0] > range[1])
     node.at("data_offsets").expected("a begin and an end");
@@ -88,6 +83,14 @@ void SafetensorsSource::readTensor(const std::string &name,
         .fail("'" + name + "' ends at byte " + std::to_string(range[1]) +
               " of " + std::to_string(data.size()) +
               "; is the file truncated?");
+  places.push_back({range[0], range[1], name});
+  if (!dtype)
+    return;
+  StoredTensor tensor;
+  tensor.dtype = *dtype;
+  tensor.shape = node.at("shape").integers(0);
+  checkShape(tensor.shape);
+  tensor.strides = contiguousStrides(tensor.shape);
   int64_t bytes = numElements(tensor.shape) * int64_t(byteSize(*dtype));
   if (range[1] - range[0] != bytes)
     node.at("data_offsets")
@@ -96,6 +99,25 @@ void SafetensorsSource::readTensor(const std::string &name,
   tensor.storage = data.subspan(range[0], range[1] - range[0]);
   tensor.owner = file;
   tensors.emplace(name, std::move(tensor));
+}
+
+/// Refuses two tensors that have a byte in common. The format has no such
+/// files.
+void SafetensorsSource::checkPlaces() const {
+  std::vector<const Place *> order;
+  for (const Place &place : places)
+    if (place.begin != place.end)
+      order.push_back(&place);
+  std::sort(order.begin(), order.end(),
+            [](const Place *a, const Place *b) { return a->begin < b->begin; });
+  for (size_t i = 1; i < order.size(); ++i)
+    if (order[i]->begin < order[i - 1]->end)
+      throw std::runtime_error("expected tensors with bytes of their own, got "
+                               "'" +
+                               order[i - 1]->name + "' and '" + order[i]->name +
+                               "', which overlap at byte " +
+                               std::to_string(order[i]->begin) +
+                               " of the data; is the file damaged?");
 }
 
 std::optional<StoredTensor> SafetensorsSource::find(const std::string &name) {
@@ -121,7 +143,13 @@ std::vector<std::string> SafetensorsSource::names() const {
 } // namespace
 
 std::unique_ptr<WeightSource> openSafetensors(const std::string &path) {
-  return std::make_unique<SafetensorsSource>(path);
+  return openSafetensors(path, std::make_shared<MappedFile>(path));
+}
+
+std::unique_ptr<WeightSource>
+openSafetensors(const std::string &path,
+                std::shared_ptr<const MappedFile> file) {
+  return std::make_unique<SafetensorsSource>(path, std::move(file));
 }
 
 } // namespace fcdp

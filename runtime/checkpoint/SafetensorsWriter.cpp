@@ -12,9 +12,12 @@ namespace {
 
 /// Returns the header's text, padded with spaces to a multiple of eight bytes.
 std::string makeHeader(const std::vector<SafetensorsWriter::Entry> &entries,
+                       const SafetensorsWriter::Metadata &metadata,
                        uint64_t &dataBytes) {
   nlohmann::ordered_json header;
   header["__metadata__"]["format"] = "pt";
+  for (const auto &[key, text] : metadata)
+    header["__metadata__"][key] = text;
   dataBytes = 0;
   for (const auto &entry : entries) {
     uint64_t end = dataBytes + numElements(entry.shape) * byteSize(entry.dtype);
@@ -34,18 +37,20 @@ std::string makeHeader(const std::vector<SafetensorsWriter::Entry> &entries,
 } // namespace
 
 SafetensorsWriter::SafetensorsWriter(const std::string &path,
-                                     const std::vector<Entry> &entries)
+                                     const std::vector<Entry> &entries,
+                                     const Metadata &metadata)
     : path(path), file(path) {
-  std::string header = makeHeader(entries, expected);
+  std::string header = makeHeader(entries, metadata, expected);
   uint64_t size = header.size();
-  std::string start(reinterpret_cast<const char *>(&size), sizeof(size));
+  start.assign(reinterpret_cast<const char *>(&size), sizeof(size));
   start += header;
   file.write(std::as_bytes(std::span(start)));
 }
 
-uint64_t SafetensorsWriter::fileBytes(const std::vector<Entry> &entries) {
+uint64_t SafetensorsWriter::fileBytes(const std::vector<Entry> &entries,
+                                      const Metadata &metadata) {
   uint64_t dataBytes = 0;
-  std::string header = makeHeader(entries, dataBytes);
+  std::string header = makeHeader(entries, metadata, dataBytes);
   return sizeof(uint64_t) + header.size() + dataBytes;
 }
 

@@ -8,6 +8,8 @@
 
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace fcdp {
 
@@ -23,18 +25,26 @@ public:
     DType dtype;
   };
 
+  /// Texts of the metadata by their keys, which are no names of tensors.
+  using Metadata = std::vector<std::pair<std::string, std::string>>;
+
   /// The data of the entries must be written in their order.
-  SafetensorsWriter(const std::string &path, const std::vector<Entry> &entries);
+  SafetensorsWriter(const std::string &path, const std::vector<Entry> &entries,
+                    const Metadata &metadata = {});
 
   void write(std::span<const std::byte> bytes);
   /// Completes the file. All data must have been written.
   void finish();
 
+  /// What the file begins with: the header and, before it, its size.
+  const std::string &header() const { return start; }
+
   /// The size of the file that has these entries.
-  static uint64_t fileBytes(const std::vector<Entry> &entries);
+  static uint64_t fileBytes(const std::vector<Entry> &entries,
+                            const Metadata &metadata = {});
 
 private:
-  std::string path;
+  std::string path, start;
   ReplacedFile file;
   uint64_t expected = 0, written = 0;
 };

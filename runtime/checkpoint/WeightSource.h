@@ -31,6 +31,10 @@ std::unique_ptr<WeightSource> openWeights(const std::string &path);
 
 std::unique_ptr<WeightSource> openPt2(const std::string &path);
 std::unique_ptr<WeightSource> openSafetensors(const std::string &path);
+/// The same for a file that is mapped already.
+std::unique_ptr<WeightSource>
+openSafetensors(const std::string &path,
+                std::shared_ptr<const MappedFile> file);
 /// Opens the files that the folder's index names, or else all of its
 /// safetensors files.
 std::unique_ptr<WeightSource> openWeightFolder(const std::string &path);

@@ -71,6 +71,9 @@ struct LoadedCheckpoint {
   /// The settings that its program gave, a JSON object.
   std::string job;
   StateChanges changes = {};
+  /// It has digests, with which what was read was compared. Those that older
+  /// releases saved have none.
+  bool isVerified = true;
 };
 
 } // namespace fcdp

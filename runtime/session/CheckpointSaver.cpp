@@ -2,6 +2,7 @@
 #include "session/CheckpointSaver.h"
 
 #include "checkpoint/CheckpointFolders.h"
+#include "checkpoint/RankFile.h"
 #include "collectives/KeyValueStore.h"
 #include "session/SessionClock.h"
 
@@ -177,8 +178,28 @@ void CheckpointSaver::work() {
   }
 }
 
-bool CheckpointSaver::hasReached(const std::string &key) const {
-  return setup.job.find("checkpoint/" + key) == std::to_string(number);
+std::optional<std::string>
+CheckpointSaver::findTold(const std::string &key) const {
+  const std::string own = std::to_string(number) + " ";
+  std::optional<std::string> told = setup.job.find("checkpoint/" + key);
+  if (!told || !told->starts_with(own))
+    return std::nullopt;
+  return told->substr(own.size());
+}
+
+void CheckpointSaver::tell(const std::string &key,
+                           const std::string &text) const {
+  setup.job.set("checkpoint/" + key, std::to_string(number) + " " + text);
+}
+
+/// Returns what another process of the job tells in this save.
+std::string CheckpointSaver::await(const std::string &key) const {
+  std::optional<std::string> told;
+  awaitRanks([&] {
+    told = findTold(key);
+    return told.has_value();
+  });
+  return *told;
 }
 
 void CheckpointSaver::awaitRanks(const std::function<bool()> &isDone) const {
@@ -194,13 +215,11 @@ void CheckpointSaver::awaitRanks(const std::function<bool()> &isDone) const {
   }
 }
 
-void CheckpointSaver::writeOwnFile(const std::string &folder) {
+std::string CheckpointSaver::writeOwnFile(const std::string &folder) const {
   uint32_t rank = setup.job.rank();
   auto *data = static_cast<const std::byte *>(memory.const_data_ptr());
-  writeRankFile(folder + "/" + layout.index.files[rank].name,
-                layout.entriesOf(rank), [&](SafetensorsWriter &writer) {
-                  writer.write({data, memory.nbytes()});
-                });
+  return writeRankFile(folder + "/" + layout.index.files[rank].name,
+                       layout.entriesOf(rank), {data, memory.nbytes()});
 }
 
 std::string CheckpointSaver::prune() const {
@@ -218,25 +237,23 @@ void CheckpointSaver::writeCheckpoint() {
   Job &job = setup.job;
   const std::string &run = setup.options.folder;
   SavedCheckpoint done;
-  auto tell = [&](const std::string &key) {
-    job.set("checkpoint/" + key, std::to_string(number));
-  };
   if (job.rank() == 0) {
     beginCheckpoint(run, index.step);
     tell(kBegun);
   } else {
-    awaitRanks([&] { return hasReached(kBegun); });
+    (void)await(kBegun);
   }
-  writeOwnFile(partialPath(run, index.step));
+  const std::string digest = writeOwnFile(partialPath(run, index.step));
   if (job.rank() == 0) {
+    index.files[0].digest = digest;
     for (uint32_t rank = 1; rank < index.worldSize; ++rank)
-      awaitRanks([&] { return hasReached(writtenKey(rank)); });
+      index.files[rank].digest = await(writtenKey(rank));
     commitCheckpoint(run, index);
     done.notRemoved = prune();
     tell(kComplete);
   } else {
-    tell(writtenKey(job.rank()));
-    awaitRanks([&] { return hasReached(kComplete); });
+    tell(writtenKey(job.rank()), digest);
+    (void)await(kComplete);
   }
   done.path = checkpointPath(run, index.step);
   done.step = index.step;

@@ -62,9 +62,12 @@ private:
   /// Removes older checkpoints. Returns why that was not possible, or "":
   /// training goes on.
   std::string prune() const;
-  void writeOwnFile(const std::string &folder);
+  /// Returns the digest of the file's header.
+  std::string writeOwnFile(const std::string &folder) const;
   void awaitRanks(const std::function<bool()> &isDone) const;
-  bool hasReached(const std::string &key) const;
+  std::string await(const std::string &key) const;
+  std::optional<std::string> findTold(const std::string &key) const;
+  void tell(const std::string &key, const std::string &text = "") const;
   void fail(SessionErrorCode code, const std::string &message);
 
   const Setup setup;

@@ -106,7 +106,7 @@ Session::loadCheckpoint(const std::string &path, const std::string &name) {
           impl->plan, place(), impl->options.seed, reader, *impl->step);
       const CheckpointIndex &index = reader.index();
       loaded = {*found, index.step, Impl::withoutLossScale(index.job).dump(),
-                changes};
+                changes, index.hasDigests()};
       files = {checkpointFiles(name, *found, index)};
     });
     impl->agreeOnFiles(

@@ -11,6 +11,7 @@ import torch
 
 import fcdp
 from checkpoints import assert_equal_tensors, folders, read_checkpoint, updates
+from fcdp.checkpoint.digests import seal
 from harness import ADAMW, Config, ToolError, Workshop, read_log, relative_error, run_command, tool
 from models import build
 from test_loop import train
@@ -160,7 +161,9 @@ def test_a_damaged_scale_is_refused(workshop: Workshop, tmp_path: Path) -> None:
     index = tmp_path / "run" / "step-00000001" / "index.json"
     text = index.read_text()
     for wrong, message in (("-256.0", "expected a scale from 2^-24 to 3.4e38, got -256.0"), ("1e-9", "got 1e-09")):
-        index.write_text(text.replace('"loss_scale":256.0', f'"loss_scale":{wrong}'))
+        damaged = text.replace('"loss_scale":256.0', f'"loss_scale":{wrong}')
+        # With the digest of what it has now.
+        index.write_text(seal(damaged[: damaged.rindex(',"digest"')] + "}"))
         with pytest.raises(ToolError, match="index.json.job.loss_scale") as error:
             Trained(workshop, tmp_path / "run", SCALED, "--resume", steps=2)
         assert message in str(error.value)

@@ -9,12 +9,19 @@ import pytest
 from made_checkpoints import model_states, write
 
 
+def copy(checkpoint, folder):
+    """Copies a checkpoint as that of another step."""
+    shutil.copytree(checkpoint, folder)
+    index = json.loads((folder / "index.json").read_text())
+    (folder / "index.json").write_text(json.dumps({**index, "step": int(folder.name.removeprefix("step-"))}))
+
+
 @pytest.fixture
 def run(tmp_path):
     """Four checkpoints, what two crashes and a removal left, and other files."""
     first = write(tmp_path / "step-00000010", model_states(1), step=10)
     for step in (20, 30, 40):
-        shutil.copytree(first, tmp_path / f"step-{step:08}")
+        copy(first, tmp_path / f"step-{step:08}")
     for number, name in enumerate(("step-00000015.partial", "step-00000050.partial", "step-00000005.removed")):
         folder = tmp_path / name
         folder.mkdir()

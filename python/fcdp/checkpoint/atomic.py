@@ -5,11 +5,19 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from fcdp.checkpoint.errors import CheckpointError
+
+
+def check_place(path: Path, read: Iterable[Path]) -> None:
+    """Raises CheckpointError if `path` is in one of the folders that are read, which then would have other contents."""
+    parents = path.resolve().parents
+    for folder in read:
+        if folder.is_dir() and folder.resolve() in parents:
+            raise CheckpointError(path, "a place of its own", f"one in {folder}, which is read", "write to another folder")
 
 
 def _prepare(path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fcdp.checkpoint import describe, prune
+from fcdp.checkpoint.atomic import check_place
 from fcdp.checkpoint.compare import compare
 from fcdp.checkpoint.convert import FORMATS, Options, convert
 from fcdp.checkpoint.dcp_names import Prefixes
@@ -122,12 +123,17 @@ def _add_inspect(commands: Any) -> None:
     parser = _add_command(
         commands, "inspect", _inspect,
         "Shows what a checkpoint has. Of a run's folder, lists the checkpoints.",
-        f"{_FORMATS}\nexit code: 0, 1 if pieces of the checkpoint are missing, 2 on an error\n\n"
+        f"{_FORMATS}\nexit code: 0, 1 if pieces of the checkpoint are missing or damaged, 2 on an error\n\n"
         "example: fcdp-ckpt inspect run/step-00000050 --states",
     )  # fmt: skip
     parser.add_argument("path", type=Path, metavar="PATH", help="a checkpoint, or the folder of a run")
     parser.add_argument("--states", action="store_true", help="list all states, not only totals")
     parser.add_argument("--json", action="store_true", help="print JSON, with all states")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="read all data of a checkpoint of fcdp-run, or of all in a run, and compare it with its digests",
+    )
     _add_prefixes(parser)
 
 
@@ -135,11 +141,15 @@ def _inspect(options: argparse.Namespace) -> int:
     path = options.path
     if path.is_dir() and not (path / FILE_NAME).is_file() and run_entries(path):
         _check_prefixes(options)
-        run = describe.run_to_json(path)
+        run = describe.run_to_json(path, options.verify)
         _print(run, options.json, describe.describe_run(run))
         return int(any(entry["status"] == "damaged" for entry in run["checkpoints"]))
     checkpoint = open_checkpoint(path, _prefixes(options))
     _check_prefixes(options, checkpoint.format)
+    if options.verify and checkpoint.format != "fcdp":
+        options.parser.error("--verify is for checkpoints of fcdp-run; other formats have no digests")
+    if options.verify:
+        describe.verified(checkpoint)
     lines = describe.describe_checkpoint(checkpoint, options.states)
     _print(describe.checkpoint_to_json(checkpoint), options.json, lines)
     return int(bool(checkpoint.problems))
@@ -284,6 +294,7 @@ def _convert(options: argparse.Namespace) -> int:
     source = open_complete(options.path, _prefixes(options))
     like = open_complete(options.like) if options.like is not None else None
     _check_prefixes(options, source.format, options.to)
+    check_place(options.out, [source.path] if like is None else [source.path, like.path])
     summary = convert(
         source,
         options.out,

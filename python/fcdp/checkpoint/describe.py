@@ -9,6 +9,7 @@ from typing import Any
 from fcdp.checkpoint.compare import Comparison, Difference
 from fcdp.checkpoint.errors import CheckpointError
 from fcdp.checkpoint.index import FILE_NAME, read_index
+from fcdp.checkpoint.sharded import open_sharded
 from fcdp.checkpoint.runs import RunEntry, run_entries
 from fcdp.checkpoint.state import ROLES, Checkpoint, State
 
@@ -17,6 +18,9 @@ _FORMATS = {
     "safetensors": "safetensors",
     "dcp": "a distributed checkpoint of PyTorch",
 }
+
+
+NO_DIGESTS = "no digests, as an older release saved it: its contents are not compared with anything"
 
 
 def table(rows: list[list[str]], numbers: set[int] = frozenset()) -> Iterator[str]:
@@ -43,6 +47,7 @@ def checkpoint_to_json(checkpoint: Checkpoint) -> dict[str, Any]:
         "roles": _by_role(checkpoint.states),
         "states": [_state_to_json(state) for state in checkpoint.states],
         "ignored": checkpoint.ignored,
+        "digests": checkpoint.verify is not None,
         "problems": checkpoint.problems,
     }
 
@@ -89,6 +94,8 @@ def describe_checkpoint(checkpoint: Checkpoint, with_states: bool) -> Iterator[s
         yield from _state_table(checkpoint.states)
     if checkpoint.ignored:
         yield f"  {len(checkpoint.ignored)} entries are no state: {', '.join(checkpoint.ignored[:4])}"
+    if checkpoint.format == "fcdp" and checkpoint.verify is None:
+        yield f"  {NO_DIGESTS}"
     yield from (f"  missing: {problem}" for problem in checkpoint.problems)
 
 
@@ -112,18 +119,19 @@ def _state_table(states: list[State]) -> Iterator[str]:
 # --- a run ---
 
 
-def run_to_json(run: Path) -> dict[str, Any]:
+def run_to_json(run: Path, with_data: bool = False) -> dict[str, Any]:
+    """Describes the checkpoints of a run. `with_data` has all their data compared with its digests."""
     entries = run_entries(run)
     complete = [entry for entry in entries if entry.status == "complete"]
     return {
         "path": str(run),
         "format": "run",
         "latest": complete[-1].path.name if complete else None,
-        "checkpoints": [_entry_to_json(entry) for entry in entries],
+        "checkpoints": [_entry_to_json(entry, with_data) for entry in entries],
     }
 
 
-def _entry_to_json(entry: RunEntry) -> dict[str, Any]:
+def _entry_to_json(entry: RunEntry, with_data: bool) -> dict[str, Any]:
     result = {"name": entry.path.name, "step": entry.step, "status": entry.status}
     if entry.status == "complete":
         try:
@@ -132,7 +140,18 @@ def _entry_to_json(entry: RunEntry) -> dict[str, Any]:
             return {**result, "status": "damaged", "problem": str(error)}
         size = sum(file.bytes for file in index.files)
         result |= {"world_size": index.world_size, "nodes": index.nodes, "bytes": size}
+        if with_data and (problem := next(iter(verified(open_sharded(entry.path)).problems), None)):
+            result |= {"status": "damaged", "problem": problem}
     return result
+
+
+def verified(checkpoint: Checkpoint) -> Checkpoint:
+    """Adds what the digests of all data say to the checkpoint's problems."""
+    if checkpoint.verify is None:
+        checkpoint.problems.append(NO_DIGESTS)
+    else:
+        checkpoint.problems += checkpoint.verify()
+    return checkpoint
 
 
 def describe_run(run: dict[str, Any]) -> Iterator[str]:

@@ -28,6 +28,10 @@ class Fields:
         text = found if isinstance(found, _Text) else _shorten(json.dumps(found))
         return CheckpointError(self._path, f"{where or 'the file'} to be {expected}", text, self._advice)
 
+    @property
+    def members(self) -> dict[str, Any]:
+        return self._members
+
     def has(self, key: str) -> bool:
         return key in self._members
 
@@ -89,15 +93,29 @@ def _shorten(text: str) -> str:
 
 def read_json(path: Path, advice: str) -> Fields:
     """Returns the object in a file of JSON."""
+    return parse_json(read_text(path, advice), path, advice)
+
+
+def read_text(path: Path, advice: str) -> bytes:
+    """Returns a file of JSON. Raises CheckpointError if it is too large to be one."""
     size = path.stat().st_size
     if size > _GREATEST_BYTES:
         raise CheckpointError(path, f"at most {_GREATEST_BYTES} bytes of JSON", f"{size} bytes", advice)
-    return parse_json(path.read_bytes(), path, advice)
+    return path.read_bytes()
+
+
+def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuses a key that an object has twice, of which a reader would take one."""
+    found = dict(members)
+    if len(found) < len(members):
+        keys = [key for key, _ in members]
+        raise ValueError(f"the key {json.dumps(next(key for key in keys if keys.count(key) > 1))} is there twice")
+    return found
 
 
 def parse_json(data: bytes, path: Path, advice: str) -> Fields:
     try:
-        value = json.loads(data)
+        value = json.loads(data, object_pairs_hook=_unique)
     except RecursionError:
         raise CheckpointError(path, "JSON", "too many nested lists", advice) from None
     except ValueError as error:

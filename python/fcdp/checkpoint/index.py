@@ -2,18 +2,24 @@
 """The index of a checkpoint of fcdp-run, index.json."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fcdp.checkpoint.digests import seal_problem
 from fcdp.checkpoint.dtypes import TORCH_TYPES
-from fcdp.checkpoint.fields import Fields, read_json
+from fcdp.checkpoint.errors import CheckpointError
+from fcdp.checkpoint.fields import Fields, parse_json, read_text
 from fcdp.checkpoint.pieces import coverage_problem
 from fcdp.checkpoint.state import ROLES, owner_suffix
 
-FORMAT, VERSION, FILE_NAME = "fcdp-checkpoint", 1, "index.json"
+FORMAT, FILE_NAME = "fcdp-checkpoint", "index.json"
+# The first version has no digests.
+FIRST_VERSION, VERSION = 1, 2
+_NAME = re.compile(r"step-(\d{8,})")
 GREATEST_WORLD = 1 << 20
 _ADVICE = "the index is damaged: use another checkpoint"
 
@@ -56,6 +62,7 @@ class StateEntry:
 class FileEntry:
     name: str
     bytes: int
+    digest: str | None = None  # Of the header; none in the first version.
 
 
 @dataclass
@@ -67,6 +74,7 @@ class Index:
     job: dict[str, Any]
     files: list[FileEntry]
     states: list[StateEntry] = field(default_factory=list)
+    has_digests: bool = True
 
     def problems(self) -> Iterator[str]:
         """Yields what is wrong with the pieces of states."""
@@ -114,11 +122,11 @@ def _state_to_json(state: StateEntry) -> dict[str, Any]:
 def read_index(folder: Path) -> Index:
     """Reads FOLDER/index.json. Raises CheckpointError if it is none."""
     path = folder / FILE_NAME
-    fields = read_json(path, _ADVICE)
+    data = read_text(path, _ADVICE)
+    fields = parse_json(data, path, _ADVICE)
     if fields.text("format") != FORMAT:
         raise fields.error(f'"{FORMAT}"', fields.text("format"), "format")
-    if fields.count("version") != VERSION:
-        raise fields.error(f"{VERSION} (newer versions need a newer fcdp-ckpt)", fields.count("version"), "version")
+    has_digests = _has_digests(fields, path, data)
     world_size = fields.count("world_size", least=1, most=GREATEST_WORLD)
     index = Index(
         step=fields.count("step"),
@@ -126,8 +134,12 @@ def read_index(folder: Path) -> Index:
         nodes=fields.count("nodes", least=1, most=world_size),
         plan_hash=fields.text("plan_hash"),
         job=fields.object("job"),
-        files=[_read_file(file) for file in fields.objects("files")],
+        files=[_read_file(file, has_digests) for file in fields.objects("files")],
+        has_digests=has_digests,
     )
+    named = _NAME.fullmatch(folder.resolve().name)
+    if named and int(named[1]) != index.step:
+        raise fields.error(f"{int(named[1])}, as the folder's name says", index.step, "step")
     names = [file.name for file in index.files]
     if len(set(names)) < len(names):
         raise fields.error("names that differ", names, "files")
@@ -142,11 +154,25 @@ def read_index(folder: Path) -> Index:
     return index
 
 
-def _read_file(fields: Fields) -> FileEntry:
+def _has_digests(fields: Fields, path: Path, data: bytes) -> bool:
+    """Compares the text with its digest, if it is of a version that has one."""
+    version = fields.count("version")
+    if version not in (FIRST_VERSION, VERSION):
+        expected = f"{FIRST_VERSION} or {VERSION} (newer versions need a newer fcdp-ckpt)"
+        raise fields.error(expected, version, "version")
+    problem = seal_problem(data) if version == VERSION else None
+    if problem:
+        raise CheckpointError(path, "a text with its digest as its last member", problem, _ADVICE)
+    if version == FIRST_VERSION and fields.has("digest"):
+        raise fields.error("nothing in version 1", fields.text("digest"), "digest")
+    return version == VERSION
+
+
+def _read_file(fields: Fields, has_digests: bool) -> FileEntry:
     name = fields.text("name")
     if Path(name).name != name or name in ("", ".", ".."):
         raise fields.error("the name of a file in the same folder", name, "name")
-    return FileEntry(name, fields.count("bytes"))
+    return FileEntry(name, fields.count("bytes"), fields.text("digest") if has_digests else None)
 
 
 def _read_state(fields: Fields, index: Index) -> StateEntry:

@@ -12,8 +12,10 @@ from typing import Any, BinaryIO
 import torch
 from safetensors import SafetensorError, safe_open
 
+from fcdp.checkpoint.digests import DIGITS, KEY, BlockDigester, digest_of, num_blocks
 from fcdp.checkpoint.dtypes import TORCH_TYPES, item_bytes
 from fcdp.checkpoint.errors import CheckpointError
+from fcdp.checkpoint.fields import parse_json
 from fcdp.checkpoint.state import State
 
 _DAMAGED = "the file is damaged or cut short: use another copy"
@@ -99,10 +101,41 @@ def metadata_of(path: Path) -> dict[str, str]:
     return open_file(path).metadata() or {}
 
 
+@dataclass(frozen=True)
+class Header:
+    """What a file begins with: the size of the header, and the header."""
+
+    data: bytes
+    members: dict[str, Any]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        metadata = self.members.get("__metadata__")
+        return metadata if isinstance(metadata, dict) else {}
+
+
+def read_header(path: Path) -> Header:
+    """Raises CheckpointError if it is damaged."""
+    with open(path, "rb") as file:
+        start = file.read(8)
+        size = int.from_bytes(start, "little")
+        if size > _GREATEST_HEADER or size + 8 > path.stat().st_size:
+            raise CheckpointError(path, f"a header of {size} bytes", f"{path.stat().st_size} bytes in all", _DAMAGED)
+        text = file.read(size)
+    return Header(start + text, parse_json(text, path, _DAMAGED).members)
+
+
 def write_file(
-    file: BinaryIO, path: Path, tensors: Iterable[tuple[str, State]], metadata: Mapping[str, str]
-) -> None:
-    """Writes states under the given names, each as it is read. Messages name the file `path`."""
+    file: BinaryIO,
+    path: Path,
+    tensors: Iterable[tuple[str, State]],
+    metadata: Mapping[str, str],
+    with_digests: bool = False,
+) -> str | None:
+    """Writes states under the given names, each as it is read. Messages name the file `path`.
+
+    with_digests: the metadata also has the digests of the data, and the digest of the header is returned.
+    """
     # The library orders tensors by the size of their elements, too, so that all are aligned.
     ordered = sorted(tensors, key=lambda entry: -item_bytes(entry[1].dtype))
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
@@ -110,12 +143,30 @@ def write_file(
     for name, state in ordered:
         begin, end = end, end + state.bytes
         header[name] = {"dtype": state.dtype, "shape": list(state.shape), "data_offsets": [begin, end]}
+    if with_digests:
+        # They are known when all data is written, and have as many digits.
+        header["__metadata__"][KEY] = "0" * (num_blocks(end) * DIGITS)
+    start = _header_data(header, path)
+    file.write(start)
+    digester = BlockDigester()
+    for _, state in ordered:
+        for chunk in state.chunks():
+            data = memoryview(chunk.view(torch.uint8).numpy())
+            file.write(data)
+            digester.add(data)
+    if not with_digests:
+        return None
+    header["__metadata__"][KEY] = digester.finish()
+    start = _header_data(header, path)
+    file.seek(0)
+    file.write(start)
+    return digest_of(start)
+
+
+def _header_data(header: dict[str, Any], path: Path) -> bytes:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > _GREATEST_HEADER:
         found = f"one of {len(text)}"
         raise CheckpointError(path, f"a header of at most {_GREATEST_HEADER} bytes", found, "write several files")
-    file.write(len(text).to_bytes(8, "little") + text)
-    for _, state in ordered:
-        for chunk in state.chunks():
-            file.write(memoryview(chunk.view(torch.uint8).numpy()))
+    return len(text).to_bytes(8, "little") + text

@@ -2,6 +2,7 @@
 """Checkpoints as fcdp-run writes them: a file of pieces for each rank, and an index."""
 
 import bisect
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -9,15 +10,19 @@ from pathlib import Path
 
 import torch
 
-from fcdp.checkpoint.dtypes import TORCH_TYPES
+from fcdp.checkpoint.digests import Blocks, digest_of, seal
+from fcdp.checkpoint.dtypes import TORCH_TYPES, item_bytes
 from fcdp.checkpoint.errors import CheckpointError
 from fcdp.checkpoint.index import FILE_NAME, FileEntry, Index, Owner, Piece, StateEntry, read_index
-from fcdp.checkpoint.safetensors_files import StoredTensor, tensors_of, write_file
+from fcdp.checkpoint.safetensors_files import Header, StoredTensor, read_header, tensors_of, write_file
 from fcdp.checkpoint.state import Checkpoint, State
 
 
 def open_sharded(folder: Path) -> Checkpoint:
-    """Reads the index and the header of every file. Damage is in the result's `problems`."""
+    """Reads the index and the header of every file. Damage is in the result's `problems`.
+
+    Data is compared with its digests when it is read.
+    """
     index = read_index(folder)
     problems = list(index.problems())
     tensors = []
@@ -41,6 +46,7 @@ def open_sharded(folder: Path) -> Checkpoint:
         job=index.job,
         files=[(file.name, file.bytes) for file in index.files],
         problems=problems,
+        verify=functools.partial(_verify, folder, index) if index.has_digests else None,
     )
 
 
@@ -51,9 +57,48 @@ def _open_file(path: Path, file: FileEntry) -> tuple[dict[str, StoredTensor] | N
     if path.stat().st_size != file.bytes:
         return None, f"{file.name}: {path.stat().st_size} bytes instead of {file.bytes}"
     try:
-        return tensors_of(path), None
+        return _tensors_of(path, file), None
     except CheckpointError as error:
         return None, f"{file.name}: the header is damaged ({str(error).removeprefix(f'{path}: ')})"
+
+
+@dataclass(frozen=True)
+class _DigestedTensor(StoredTensor):
+    """A tensor in a file that has digests, whose data begins at the byte `begin` of the file's."""
+
+    blocks: Blocks
+    begin: int
+
+    def read(self, offset: int, length: int) -> torch.Tensor:
+        width = item_bytes(self.dtype)
+        self.blocks.verify(self.begin + offset * width, length * width)
+        return super().read(offset, length)
+
+
+def _tensors_of(path: Path, file: FileEntry) -> dict[str, StoredTensor]:
+    header = read_header(path)
+    found = digest_of(header.data)
+    if file.digest is None:
+        return tensors_of(path)
+    if found != file.digest:
+        advice = "the file is damaged, or of another checkpoint"
+        raise CheckpointError(path, f"one with the digest {file.digest}, as the index says", found, advice)
+    blocks = Blocks(path, len(header.data), header.metadata)
+    return {name: _digested(tensor, header, blocks) for name, tensor in tensors_of(path).items()}
+
+
+def _digested(tensor: StoredTensor, header: Header, blocks: Blocks) -> StoredTensor:
+    begin = header.members[tensor.name]["data_offsets"][0]
+    return _DigestedTensor(tensor.path, tensor.name, tensor.dtype, tensor.shape, blocks, begin)
+
+
+def _verify(folder: Path, index: Index) -> Iterator[str]:
+    """Reads all data and yields what is damaged. Files whose header is damaged are left to `open_sharded`."""
+    for file in index.files:
+        path = folder / file.name
+        if path.is_file() and _open_file(path, file)[1] is None:
+            header = read_header(path)
+            yield from Blocks(path, len(header.data), header.metadata).problems()
 
 
 def _piece_problems(
@@ -128,9 +173,9 @@ def write_sharded(folder: Path, checkpoint: Checkpoint) -> None:
             flat = replace(state, shape=(state.elements,))
             tensors.append((places[state.role, state.name].tensor_name(piece), flat))
         with open(folder / name, "wb") as file:
-            write_file(file, folder / name, tensors, {"format": "pt"})
-        index.files.append(FileEntry(name, (folder / name).stat().st_size))
-    (folder / FILE_NAME).write_text(json.dumps(index.to_json(), indent=1) + "\n")
+            digest = write_file(file, folder / name, tensors, {"format": "pt"}, with_digests=True)
+        index.files.append(FileEntry(name, (folder / name).stat().st_size, digest))
+    (folder / FILE_NAME).write_text(seal(json.dumps(index.to_json(), indent=1)))
 
 
 def _writer_of(state: State, locals_: int) -> int:

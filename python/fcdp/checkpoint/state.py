@@ -100,6 +100,8 @@ class Checkpoint:
     files: list[tuple[str, int]] = field(default_factory=list)  # Names and bytes.
     problems: list[str] = field(default_factory=list)  # Pieces that are missing or damaged.
     ignored: list[str] = field(default_factory=list)  # Entries that are no state of a training step.
+    # Reads all data, and yields what its digests say is damaged; none if the checkpoint has no digests.
+    verify: Callable[[], Iterator[str]] | None = None
 
     scope: str = "all"  # Or "pytorch", states that PyTorch has names for, or "weights".
 

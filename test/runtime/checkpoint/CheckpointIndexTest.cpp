@@ -101,6 +101,62 @@ TEST(CheckpointIndexTest, TextThatIsNoJsonIsNotQuoted) {
   }
 }
 
+/// An index without its digest, to be changed.
+Json unsealed(int64_t step) {
+  Json json = Json::parse(sampleIndex(step).toJson());
+  json.erase("digest");
+  return json;
+}
+
+std::string messageOf(const std::string &text) {
+  try {
+    parseCheckpointIndex(text);
+    return "";
+  } catch (const std::runtime_error &error) {
+    return error.what();
+  }
+}
+
+TEST(CheckpointIndexTest, NoBitOfItMayChange) {
+  const std::string whole = sampleIndex(50).toJson();
+  EXPECT_EQ(messageOf(whole), "");
+  // The line end is not needed.
+  for (size_t bit = 0; bit + 8 < whole.size() * 8; ++bit) {
+    std::string damaged = whole;
+    damaged[bit / 8] ^= char(1 << bit % 8);
+    ASSERT_NE(messageOf(damaged), "") << "bit " << bit << ": " << damaged;
+  }
+}
+
+TEST(CheckpointIndexTest, ADigestOfAnotherTextIsTold) {
+  std::string text = sampleIndex(50).toJson();
+  text.replace(text.find("\"rows\":8"), 8, "\"rows\":9");
+  EXPECT_NE(messageOf(text).find("index.digest: expected "), std::string::npos);
+  EXPECT_NE(messageOf(text).find("; the index is damaged"), std::string::npos);
+  // It is the last member.
+  text = sampleIndex(50).toJson();
+  text.insert(text.rfind('}'), ",\"more\":1");
+  EXPECT_NE(messageOf(text).find("expected it to be the last member"),
+            std::string::npos);
+}
+
+TEST(CheckpointIndexTest, TheFirstVersionHasNoDigests) {
+  EXPECT_TRUE(parseCheckpointIndex(sampleIndex(50).toJson()).hasDigests());
+  Json json = unsealed(50);
+  json["version"] = 1;
+  for (Json &file : json["files"])
+    file.erase("digest");
+  EXPECT_FALSE(parseCheckpointIndex(json.dump()).hasDigests());
+}
+
+TEST(CheckpointIndexTest, AKeyThatIsThereTwiceIsRefused) {
+  std::string text = unsealed(50).dump();
+  text.replace(text.find("\"rows\":8"), 8, "\"rows\":8,\"rows\":9");
+  EXPECT_NE(messageOf(sealIndex(text)).find("got \"rows\" twice in one object"),
+            std::string::npos)
+      << messageOf(sealIndex(text));
+}
+
 struct BadIndex {
   const char *name;
   /// A place in the index, and the value it gets; null removes it.
@@ -111,14 +167,14 @@ struct BadIndex {
 class BadIndexTest : public ::testing::TestWithParam<BadIndex> {};
 
 TEST_P(BadIndexTest, IsRefused) {
-  Json json = Json::parse(sampleIndex(50).toJson());
+  Json json = unsealed(50);
   Json::json_pointer pointer(GetParam().pointer);
   if (GetParam().value)
     json[pointer] = Json::parse(GetParam().value);
   else
     json[pointer.parent_pointer()].erase(pointer.back());
   try {
-    parseCheckpointIndex(json.dump());
+    parseCheckpointIndex(sealIndex(json.dump()));
     FAIL() << "expected an error";
   } catch (const std::runtime_error &error) {
     EXPECT_NE(std::string(error.what()).find(GetParam().message),
@@ -130,7 +186,11 @@ TEST_P(BadIndexTest, IsRefused) {
 const BadIndex kBadIndices[] = {
     {"Format", "/format", "\"other\"",
      "index.format: expected \"fcdp-checkpoint\""},
-    {"NewerVersion", "/version", "2", "index.version: expected version 1"},
+    {"NewerVersion", "/version", "3", "index.version: expected version 1 or 2"},
+    {"FirstVersionHasNone", "/version", "1",
+     "index.digest: expected no digest in version 1"},
+    {"NoDigestOfAFile", "/files/1/digest", nullptr,
+     "index.files[1]: the key 'digest' is missing"},
     {"NoStep", "/step", nullptr, "index: the key 'step' is missing"},
     {"NegativeStep", "/step", "-1", "an integer of at least 0, got -1"},
     {"NoRanks", "/world_size", "0", "index.world_size: expected"},
@@ -237,7 +297,41 @@ TEST_F(CheckpointReaderTest, TensorOfAnotherName) {
   std::string content = readFile(file(name));
   content.replace(content.find("value/w@4"), 9, "value/w@3");
   writeFile(file(name), content);
+  expectError(name, "expected a header with the digest ");
+  // Without digests the names alone tell.
+  Json json = unsealed(50);
+  json["version"] = 1;
+  for (Json &file : json["files"])
+    file.erase("digest");
+  writeFile(file("index.json"), json.dump());
   expectError(name, "'value/w@4': expected a tensor of this name");
+}
+
+TEST_F(CheckpointReaderTest, AFileOfAnotherStep) {
+  saveSample(run(), 60);
+  const std::string name = "rank-00001-of-00002.safetensors";
+  std::filesystem::copy_file(checkpointPath(run(), 60) + "/" + name, file(name),
+                             std::filesystem::copy_options::overwrite_existing);
+  expectError(name, "the file is damaged, or of another checkpoint");
+  EXPECT_EQ(readSample(checkpointPath(run(), 60)), 60);
+}
+
+TEST_F(CheckpointReaderTest, AnIndexOfAnotherStep) {
+  std::filesystem::rename(path(), checkpointPath(run(), 60));
+  try {
+    readSample(checkpointPath(run(), 60));
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_NE(
+        std::string(error.what())
+            .find("step-00000060/index.json: expected step 60, as the folder's "
+                  "name says, got 50"),
+        std::string::npos)
+        << error.what();
+  }
+  // Another name says nothing.
+  std::filesystem::rename(checkpointPath(run(), 60), run() + "/best");
+  EXPECT_EQ(readSample(run() + "/best"), 50);
 }
 
 TEST_F(CheckpointReaderTest, DamageIsAnErrorAndNoCrash) {
@@ -257,7 +351,7 @@ TEST_F(CheckpointReaderTest, DamageIsAnErrorAndNoCrash) {
     writeFile(file(name), whole);
     refused = 0;
     forEachWrongByte(file(name), read);
-    EXPECT_GT(refused, whole.size() / 2);
+    EXPECT_EQ(refused, whole.size());
     writeFile(file(name), whole);
     EXPECT_EQ(readSample(path()), 50);
   }

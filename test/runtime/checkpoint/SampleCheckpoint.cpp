@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/SampleCheckpoint.h"
 
+#include "checkpoint/ContentDigest.h"
+#include "checkpoint/RankFile.h"
+
 #include <span>
 #include <stdexcept>
 
@@ -61,9 +64,9 @@ CheckpointIndex sampleIndex(int64_t step) {
   index.states = {value, buffer};
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     std::vector<float> data;
-    index.files.push_back(
-        {rankFileName(rank, kRanks),
-         SafetensorsWriter::fileBytes(entriesOf(index, rank, data))});
+    index.files.push_back({rankFileName(rank, kRanks),
+                           rankFileBytes(entriesOf(index, rank, data)),
+                           std::string(kDigestDigits, '0')});
   }
   return index;
 }
@@ -75,10 +78,9 @@ void saveSample(const std::string &run, int64_t step,
   for (uint32_t rank = 0; rank < kRanks; ++rank) {
     std::vector<float> data;
     auto entries = entriesOf(index, rank, data);
-    writeRankFile(partialPath(run, step) + "/" + index.files[rank].name,
-                  entries, [&](SafetensorsWriter &writer) {
-                    writer.write(std::as_bytes(std::span(data)));
-                  });
+    index.files[rank].digest =
+        writeRankFile(partialPath(run, step) + "/" + index.files[rank].name,
+                      entries, std::as_bytes(std::span(data)));
   }
   commitCheckpoint(run, index);
   if (keep)

@@ -2,7 +2,7 @@
 """Runs one step of plain PyTorch without changing the model."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,14 @@ import torch
 from torch import nn
 
 from fcdp.assertions import without_assertions
+from fcdp.attributes import unchanged_attributes
 from fcdp.call import Call, loss_forward
+from fcdp.compiled import compiled_as_eager
 from fcdp.errors import ExportError
 from fcdp.leaves import check_leaves
 from fcdp.recomputed import buffers_kept
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed
+from fcdp.regions import preserved_randomness
 from fcdp.torch_private import buffer_table, fake_mode_of as mode_of_tensors, pytree
 
 # With this seed the eager step and the archive draw the same dropout masks.
@@ -37,26 +40,21 @@ def fake_mode_of(model: nn.Module) -> Any:
 
 
 def eager_step(model: nn.Module, call: Call) -> StepResult:
-    """Returns the loss and the gradients of one step. Buffers and `.grad` do not change.
+    """Returns the loss and the gradients of one step. Buffers, attributes and `.grad` do not change.
 
     Raises ExportError if the loss has no gradient.
     """
+    with unchanged_attributes(model, call.loss_fn):
+        return changing_step(model, call)
+
+
+def changing_step(model: nn.Module, call: Call) -> StepResult:
+    """Does what `eager_step` does, and leaves attributes as the forward pass left them."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
         raise ExportError("expected a parameter with requires_grad=True, got none: there is nothing to train")
-    mode = fake_mode_of(model)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(loss_forward(model, call))
-        stack.enter_context(unchanged_buffers(model))
-        stack.enter_context(check_seed())
-        stack.enter_context(torch.enable_grad())
-        values = call.values
-        if mode is not None:
-            values = pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
-            stack.enter_context(mode)
-            stack.enter_context(without_assertions())
-        stack.enter_context(_model_errors())
-        loss = model(*values)
+    with passes(model, call) as forward, _model_errors():
+        loss = forward()
         if not loss.requires_grad:
             raise ExportError(
                 "expected a loss that depends on the parameters, got one without a gradient; "
@@ -67,6 +65,35 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
         with buffers_kept(model):
             gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
     return StepResult(loss.detach(), dict(zip(trained, gradients)), functions)
+
+
+@contextlib.contextmanager
+def passes(model: nn.Module, call: Call) -> Iterator[Callable[[], torch.Tensor]]:
+    """Yields what runs forward and loss. Buffers and random generators are as before when the context ends."""
+    mode = fake_mode_of(model)
+    values = call.values
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(as_eager())
+        stack.enter_context(loss_forward(model, call))
+        stack.enter_context(unchanged_buffers(model))
+        stack.enter_context(check_seed())
+        stack.enter_context(torch.enable_grad())
+        if mode is not None:
+            values = pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
+            stack.enter_context(mode)
+            stack.enter_context(without_assertions())
+        yield lambda: model(*values)
+
+
+@contextlib.contextmanager
+def as_eager() -> Iterator[None]:
+    """Has what is under torch.compile run as if it were not, and checkpoints repeat their random numbers.
+
+    A compiled step does the same: its recomputation has the dropout masks of the forward pass, with
+    preserve_rng_state=False, too.
+    """
+    with compiled_as_eager(), preserved_randomness():
+        yield
 
 
 def _functions_of(loss: torch.Tensor) -> tuple[str, ...]:
@@ -84,9 +111,9 @@ def _functions_of(loss: torch.Tensor) -> tuple[str, ...]:
 
 
 def eager_loss(model: nn.Module, call: Call) -> StepResult:
-    """Returns the loss of one step without gradients. Buffers do not change."""
-    with _model_errors(), loss_forward(model, call), unchanged_buffers(model), check_seed(), torch.no_grad():
-        return StepResult(model(*call.values), {})
+    """Returns the loss of one step without gradients. Buffers and attributes do not change."""
+    with unchanged_attributes(model, call.loss_fn), passes(model, call) as forward, torch.no_grad(), _model_errors():
+        return StepResult(forward(), {})
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fcdp.torch_private import buffer_table, is_fake, new_fake_mode, parameter_table
+from fcdp.torch_private import buffer_table, is_fake, new_fake_mode, parameter_table, take_gradient_hooks
 
 
 @contextlib.contextmanager
@@ -23,7 +23,9 @@ def empty_weights() -> Iterator[None]:
     def register_empty(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         register(module, name, parameter)
         if parameter is not None and parameter.device.type != "meta":
-            parameter_table(module)[name] = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+            empty = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+            take_gradient_hooks(empty, parameter)
+            parameter_table(module)[name] = empty
 
     nn.Module.register_parameter = register_empty  # type: ignore[method-assign]
     try:

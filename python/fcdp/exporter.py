@@ -17,9 +17,10 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from fcdp.assertions import without_assertions
+from fcdp.attributes import unchanged_attributes
 from fcdp.call import INPUT_PREFIX, Call, LossFn, loss_forward, make_call
 from fcdp.check import check_archive, check_program
-from fcdp.eager import StepResult, eager_loss, eager_step, fake_mode_of
+from fcdp.eager import StepResult, as_eager, eager_loss, eager_step, fake_mode_of
 from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
 from fcdp.functions import kept_functions
@@ -33,6 +34,7 @@ from fcdp.ties import choose_roots, separated
 from fcdp.torch_private import checks_of_matrices_as_operators
 from fcdp.units import units
 from fcdp.version import __version__
+from fcdp.watch import refuse_structure, watched_step
 
 FORMAT = 1
 
@@ -108,6 +110,7 @@ def export(
         raise ExportError(f"expected a path that ends in .pt2, got '{path}'")
     if not path.parent.is_dir():
         raise ExportError(f"'{path}' cannot be written: expected an existing folder '{path.parent}'")
+    refuse_structure(model, train)
     if train:
         warn_of_evaluation_mode(model)
     with off_meta(model):
@@ -122,6 +125,7 @@ def export_without_values(
     model: nn.Module, call: Call, path: Path, train: bool = True
 ) -> tuple[Exported, ExportedProgram]:
     """Does what `export` does, unchecked, and leaves the values of parameters out of the archive and the program."""
+    refuse_structure(model, train)
     _check_parameters(model)
     with without_values(model), off_meta(model):
         return _export(model, call, path, None, train)
@@ -144,7 +148,7 @@ def _export(
         if not train:
             # The graph of the forward pass is then that of a step.
             _train_all(model, undo)
-        unreached = _freeze_unreached(model, call, undo)
+        unreached = _freeze_unreached(model, call, undo, train)
         names = {name for name, _ in model.named_parameters()}
         ties = choose_roots(groups, names - set(unreached))
         # A tied parameter is reached if any of its names is.
@@ -183,13 +187,13 @@ def _check_parameters(model: nn.Module) -> None:
             )
 
 
-def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) -> list[str]:
+def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack, train: bool) -> list[str]:
     """Freezes the parameters without a gradient until `undo` runs, and returns their names.
 
-    torch's joint export refuses a trainable parameter without a gradient.
+    Raises ExportError if the model does what a compiled step would not do. torch's joint export refuses a trainable parameter without a gradient.
     """
     parameters = dict(model.named_parameters())
-    unreached = [name for name, gradient in eager_step(model, call).gradients.items() if gradient is None]
+    unreached = [name for name, gradient in watched_step(model, call, train).gradients.items() if gradient is None]
     for name in unreached:
         undo.callback(parameters[name].requires_grad_, True)
         parameters[name].requires_grad_(False)
@@ -198,7 +202,13 @@ def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack) 
 
 def _trace(model: nn.Module, call: Call) -> ExportedProgram:
     try:
-        with loss_forward(model, call), torch.enable_grad(), warnings.catch_warnings():
+        with (
+            unchanged_attributes(model, call.loss_fn),
+            loss_forward(model, call),
+            torch.enable_grad(),
+            as_eager(),
+            warnings.catch_warnings(),
+        ):
             # torch.export warns of its own use of LeafSpec.
             warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
             with without_assertions(), kept_functions() as recorded:

@@ -35,3 +35,17 @@ def marked_regions() -> Iterator[None]:
 
     with checkpointed_by(marked), traceback.preserve_node_meta():
         yield
+
+
+@contextlib.contextmanager
+def preserved_randomness() -> Iterator[None]:
+    """Has checkpoints draw the same random numbers again, whatever their preserve_rng_state, until the context ends."""
+
+    def preserving(original: Callable[..., Iterator[None]]) -> Callable[..., Iterator[None]]:
+        def generator(function: Any, preserve: bool = True, *args: Any, **kwargs: Any) -> Iterator[None]:
+            yield from original(function, True, *args, **kwargs)
+
+        return generator
+
+    with checkpointed_by(preserving):
+        yield

@@ -7,6 +7,9 @@ PyTorch. The modules of export are loaded when they are needed, since that takes
 
 import contextlib
 import copy
+import gc
+import sys
+import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -169,14 +172,12 @@ def arguments_by_name(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
 @contextlib.contextmanager
 def watched_calls(see: Callable[[Any, Sequence[Any], dict[str, Any]], None]) -> Iterator[None]:
     """Has `see(operator, args, kwargs)` called for each operator that this thread runs, until the context ends."""
-    from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Watching(TorchDispatchMode):
-        def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            see(operator, args, kwargs or {})
-            return operator(*args, **(kwargs or {}))
+    def run(operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        see(operator, args, kwargs)
+        return operator(*args, **kwargs)
 
-    with Watching():
+    with operators_run_by(run):
         yield
 
 
@@ -200,6 +201,62 @@ def checks_of_matrices_as_operators() -> Iterator[None]:
         yield
     finally:
         holder.register(effect)
+
+
+def gradient_hooks(tensor: torch.Tensor) -> list[Callable[..., Any]]:
+    """Returns the hooks that were registered on the gradient of a tensor, and on its accumulation."""
+    return [*(tensor._backward_hooks or {}).values(), *(tensor._post_accumulate_grad_hooks or {}).values()]
+
+
+def take_gradient_hooks(tensor: torch.Tensor, source: torch.Tensor) -> None:
+    """Gives a tensor the hooks of another one."""
+    for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+        if getattr(source, name):
+            setattr(tensor, name, getattr(source, name))
+
+
+def is_accumulator_held(parameters: Sequence[torch.Tensor]) -> bool:
+    """Returns whether a program holds a node that accumulates the gradient of a parameter, as it must for a hook on it.
+
+    The hooks of a node cannot be read.
+    """
+    with torch.enable_grad():
+        nodes = [parameter.view_as(parameter).grad_fn.next_functions[0][0] for parameter in parameters]
+    # A graph that is alive holds nodes, too, which is seen only here: by the list, the loop, and the call.
+    nodes = [node for node in nodes if sys.getrefcount(node) > 3]
+    return any(not isinstance(holder, types.FrameType) and holder is not nodes for holder in gc.get_referrers(*nodes))
+
+
+def backward_hooks(module: nn.Module) -> list[Callable[..., Any]]:
+    """Returns the hooks on the gradients of a module's inputs and outputs."""
+    return [*module._backward_pre_hooks.values(), *module._backward_hooks.values()]
+
+
+def global_backward_hooks() -> list[Callable[..., Any]]:
+    """Returns those that are registered for all modules."""
+    from torch.nn.modules import module
+
+    return [*module._global_backward_pre_hooks.values(), *module._global_backward_hooks.values()]
+
+
+def engine_function() -> Callable[..., Any]:
+    """Returns the function by which each computation of gradients calls autograd's engine."""
+    return torch.autograd._engine_run_backward
+
+
+@contextlib.contextmanager
+def operators_run_by(run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Iterator[None]:
+    """Has `run(operator, args, kwargs)` call each operator below autograd, until the context ends."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Mode(TorchDispatchMode):
+        supports_higher_order_operators = True
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return run(func, args, kwargs or {})
+
+    with Mode():
+        yield
 
 
 def parameter_table(module: nn.Module) -> Table:

@@ -3,6 +3,8 @@
 
 import ast
 import inspect
+import sys
+import types
 import warnings
 from pathlib import Path
 
@@ -200,6 +202,68 @@ def test_checks_of_matrices_are_no_effects() -> None:
         joint = torch_private.decompose_to_joint(forward, preserved=[])
     assert "aten::linalg_inv_ex" in operators(joint.graph_module) and "token" not in str(joint.graph_signature)
     assert str(forward.run_decompositions().graph_signature) == before
+
+
+def test_hooks_on_gradients() -> None:
+    x, other = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    assert torch_private.gradient_hooks(x) == []
+    x.register_hook(torch.neg)
+    x.register_post_accumulate_grad_hook(print)
+    assert torch_private.gradient_hooks(x) == [torch.neg, print]
+    torch_private.take_gradient_hooks(other, x)
+    assert torch_private.gradient_hooks(other) == [torch.neg, print]
+
+
+def test_nodes_that_a_program_holds() -> None:
+    x, others = torch.ones(2, requires_grad=True), [torch.ones(2, requires_grad=True) for _ in range(3)]
+    loss = (x * 2).sum()
+    assert not torch_private.is_accumulator_held([x, *others])
+    held = [x.view_as(x).grad_fn.next_functions[0][0]]
+    assert torch_private.is_accumulator_held([*others, x]) and not torch_private.is_accumulator_held(others)
+    held.clear()
+    assert not torch_private.is_accumulator_held([x]) and loss.requires_grad
+
+
+def test_backward_hooks_of_modules() -> None:
+    layer = nn.Linear(2, 2)
+    assert torch_private.backward_hooks(layer) == [] == torch_private.global_backward_hooks()
+    layer.register_full_backward_hook(print)
+    layer.register_full_backward_pre_hook(max)
+    layer.register_forward_hook(lambda *_: None)
+    assert torch_private.backward_hooks(layer) == [max, print]
+    handle = nn.modules.module.register_module_full_backward_hook(print)
+    assert torch_private.global_backward_hooks() == [print]
+    handle.remove()
+
+
+def test_all_gradients_come_from_one_function() -> None:
+    code, seen = torch_private.engine_function().__code__, []
+
+    def see(frame: types.FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is code:
+            seen.append(frame.f_back.f_code.co_name)
+
+    x = torch.ones(2, requires_grad=True)
+    sys.setprofile(see)
+    torch.autograd.grad(x.sum(), x)
+    x.sum().backward()
+    torch.func.grad(torch.sum)(x)
+    sys.setprofile(None)
+    assert seen == ["grad", "backward", "grad"]
+
+
+def test_operators_are_run_by_a_function() -> None:
+    seen = []
+
+    def run(operator, args, kwargs):
+        seen.append(torch_private.operator_name(operator))
+        return operator(*args, **kwargs)
+
+    with torch_private.operators_run_by(run):
+        result = nn.functional.linear(torch.ones(1, 2), torch.ones(3, 2)).sin()
+    assert seen[-2:] == ["aten::mm", "aten::sin"] and result.shape == (1, 3)
+    torch.ones(2).cos()
+    assert "aten::cos" not in seen
 
 
 def test_tables_of_a_module() -> None:

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads and restores what a model holds beside its parameters, buffers and modules: numbers, containers, tensors, generators.
+
+A compiled step keeps none of it: it has what Python computed of it in one pass.
+"""
+
+import collections
+import contextlib
+import enum
+import functools
+import itertools
+import pickle
+import random
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from fcdp.torch_private import buffer_table, count_writes, module_table, parameter_table
+
+# More is not looked at. Models of Transformers have a tenth of it.
+_MOST_VALUES = 500_000
+_MOST_BYTES = 1 << 20
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, torch.dtype, torch.device, torch.Size, range)
+# Attributes of every module that are PyTorch's own. Hooks of forward are not among them: they may hold numbers.
+_PYTORCHS = set(vars(nn.Module())) - {"training", "_forward_hooks", "_forward_pre_hooks"} | {"_compiled_call_impl"}
+_STANDARD = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib"))
+_TORCH = str(Path(torch.__file__).resolve().parent)
+
+
+@dataclass(frozen=True)
+class HeldTensor:
+    """A tensor that is no parameter or buffer, and how often its memory had been written to."""
+
+    tensor: torch.Tensor
+    writes: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HeldTensor) and self.tensor is other.tensor and self.writes == other.writes
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The state of a random generator outside of PyTorch."""
+
+    library: str
+    state: Any
+
+
+def is_standard(file: str) -> bool:
+    """Returns whether a source file is of Python's standard library."""
+    return file.startswith(("<frozen", *_STANDARD)) and "site-packages" not in file
+
+
+def is_torchs(file: str) -> bool:
+    return file.startswith(_TORCH)
+
+
+def held_values(model: nn.Module, loss_fn: Any = None) -> dict[str, Any]:
+    """Returns what modules, their classes, and the functions and globals that these name hold, by its path.
+
+    The model's own attributes have their plain names ("blocks.0.calls").
+    """
+    return _Walk(model, loss_fn).values
+
+
+def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Returns the paths whose values differ, in the order of `after`. Those that are in one of the two differ, too."""
+    paths = dict.fromkeys([*after, *before])
+    absent = object()
+    return [path for path in paths if not _equal(before.get(path, absent), after.get(path, absent))]
+
+
+@contextlib.contextmanager
+def unchanged_attributes(model: nn.Module, loss_fn: Any = None) -> Iterator[None]:
+    """Gives objects and containers the contents that they had, when the context ends. Buffers are left as they are."""
+    holders = _Walk(model, loss_fn).holders
+    try:
+        yield
+    finally:
+        for holder, content in holders:
+            _restore(holder, content)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    is_nan = isinstance(one, float) and one != one and other != other
+    return one is other or one == other or is_nan
+
+
+def _raw(value: dict[Any, Any]) -> dict[Any, Any]:
+    """Copies a dict. Classes derived from it may make something else when an item is read, as Transformers' ACT2FN does."""
+    return dict(dict.items(value))
+
+
+def _restore(holder: Any, content: Any) -> None:
+    if isinstance(holder, dict):
+        now = _raw(holder)
+        for key in now.keys() - content.keys():
+            del holder[key]
+        for key, value in content.items():
+            if key not in now or now[key] is not value:
+                holder[key] = value
+    elif isinstance(holder, types.CellType):
+        holder.cell_contents = content
+    elif isinstance(holder, (set, collections.deque)):
+        if len(holder) != len(content) or any(a is not b for a, b in zip(holder, content)):
+            holder.clear()
+            (holder.update if isinstance(holder, set) else holder.extend)(content)
+    elif len(holder) != len(content) or any(a is not b for a, b in zip(holder, content)):
+        holder[:] = content
+
+
+class _Walk:
+    """Goes through all that a model holds, once."""
+
+    def __init__(self, model: nn.Module, loss_fn: Any) -> None:
+        self.values: dict[str, Any] = {}
+        # What can change in place, and its content.
+        self.holders: list[tuple[Any, Any]] = []
+        self._seen: dict[int, Any] = {}
+        # The nearest come first, and have the shortest paths.
+        self._queue: collections.deque[tuple[str, Any, bool]] = collections.deque()
+        # Globals may be those of a library, and are not restored.
+        self._is_global = False
+        for name, module in model.named_modules():
+            self._seen[id(module)] = module
+            self._modules_own(name, module)
+        for name, module in model.named_modules():
+            self._class(type(module))
+        self._value("loss_fn", loss_fn)
+        for _ in range(_MOST_VALUES):
+            if not self._queue:
+                break
+            path, value, self._is_global = self._queue.popleft()
+            self._visit(path, value)
+
+    def _modules_own(self, name: str, module: nn.Module) -> None:
+        prefix = f"{name}." if name else ""
+        for table in (parameter_table(module), module_table(module)):
+            self.values.update({prefix + key: f"an object at {id(value):#x}" for key, value in table.items()})
+        # Forward may assign another tensor to a buffer.
+        self.values.update({prefix + key: value is None for key, value in buffer_table(module).items()})
+        content = dict(vars(module))
+        self._hold(vars(module), content)
+        for key, value in content.items():
+            if key not in _PYTORCHS:
+                self._value(prefix + key, value)
+
+    def _class(self, cls: type) -> None:
+        for base in cls.__mro__:
+            if base in (object, nn.Module) or not _is_users_module(base.__module__) or id(base) in self._seen:
+                continue
+            self._seen[id(base)] = base
+            for key, value in list(vars(base).items()):
+                if not key.startswith("__"):
+                    self._value(f"{base.__qualname__}.{key} (of the class)", getattr(value, "__func__", value))
+
+    def _value(self, path: str, value: Any) -> None:
+        if isinstance(value, _PLAIN):
+            self.values[path] = value
+        elif id(value) not in self._seen:  # the same object may be held in two places
+            self._seen[id(value)] = value
+            self._queue.append((path, value, self._is_global))
+
+    def _hold(self, holder: Any, content: Any) -> None:
+        if not self._is_global:
+            self.holders.append((holder, content))
+
+    def _visit(self, path: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            self.values[path] = HeldTensor(value, -1 if value.is_inference() else count_writes(value))
+        elif (state := _generator_state(value)) is not None:
+            self.values[path] = state
+        elif isinstance(value, (list, tuple, collections.deque)):
+            self._sequence(path, value)
+        elif isinstance(value, dict):
+            self._dict(path, value)
+        elif isinstance(value, (set, frozenset)):
+            if isinstance(value, set):
+                self._hold(value, set(value))
+            self.values[path] = frozenset(repr(item) for item in value if isinstance(item, _PLAIN))
+        elif isinstance(value, types.MethodType):
+            self._value(path, value.__func__)
+            self._value(path, value.__self__)
+        elif isinstance(value, types.FunctionType):
+            self._function(path, value)
+        elif isinstance(value, functools.partial):
+            for part in (value.func, value.args, value.keywords):
+                self._value(path, part)
+        elif isinstance(value, itertools.count):
+            self.values[path] = repr(value)
+        elif isinstance(value, types.GeneratorType):
+            self.values[path] = value.gi_frame and value.gi_frame.f_lasti
+        elif hasattr(type(value), "__length_hint__"):
+            self.values[path] = value.__length_hint__()
+        elif type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
+            self.values[path] = (value.shape, value.tobytes() if value.nbytes <= _MOST_BYTES else None)
+        else:
+            self._object(path, value)
+
+    def _sequence(self, path: str, value: Any) -> None:
+        if not isinstance(value, tuple):
+            self._hold(value, list(value))
+        self.values[f"len({path})"] = len(value)
+        for index, item in enumerate(list(value)):
+            self._value(f"{path}[{index}]", item)
+
+    def _dict(self, path: str, value: dict[Any, Any]) -> None:
+        content = _raw(value)
+        self._hold(value, content)
+        for key, item in content.items():
+            self._value(f"{path}[{key!r}]" if isinstance(key, _PLAIN) else f"{path}[...]", item)
+
+    def _object(self, path: str, value: Any) -> None:
+        if isinstance(value, (type, types.ModuleType)) or not _is_users_module(type(value).__module__):
+            if not isinstance(value, (nn.Module, types.SimpleNamespace)):
+                return
+        if isinstance(value, nn.Module):
+            # It is not a module of the model: a teacher in a list, or the loss.
+            for name, module in value.named_modules(prefix=path):
+                self._seen[id(module)] = module
+                self._modules_own(name, module)
+            return
+        if isinstance(own := getattr(value, "__dict__", None), dict):
+            content = dict(own)
+            self._hold(own, content)
+            for key, item in content.items():
+                self._value(f"{path}.{key}", item)
+        for base in type(value).__mro__:
+            slots = vars(base).get("__slots__", ())
+            for key in (slots,) if isinstance(slots, str) else slots:
+                self._value(f"{path}.{key}", getattr(value, key, None))
+
+    def _function(self, path: str, function: types.FunctionType) -> None:
+        if not _is_users_file(function.__code__.co_filename):
+            return
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+            with contextlib.suppress(ValueError):  # an empty cell
+                self._hold(cell, cell.cell_contents)
+                self._value(f"{name} (a variable around {function.__qualname__})", cell.cell_contents)
+        for held in (function.__defaults__, function.__kwdefaults__):
+            self._value(f"{function.__qualname__} (a default value)", held)
+        for key, item in list(vars(function).items()):
+            self._value(f"{function.__qualname__}.{key}", item)
+        self._is_global = True
+        for name in _names(function.__code__):
+            if name in function.__globals__:
+                self._value(f"{function.__module__}.{name}", function.__globals__[name])
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """Yields the names of globals that a function and those inside of it may use."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _is_users_file(file: str) -> bool:
+    return not is_standard(file) and not is_torchs(file)
+
+
+def _is_users_module(name: str) -> bool:
+    """Returns whether a Python module is neither of Python nor of PyTorch."""
+    top = name.partition(".")[0]
+    return top not in sys.stdlib_module_names - {"__main__"} and top not in ("torch", "numpy", "fcdp")
+
+
+def global_generators() -> dict[str, Drawn]:
+    """Returns the states of the generators of Python and NumPy that all of a program shares."""
+    found = {"random": Drawn("Python's random", random.getstate())}
+    if "numpy" in sys.modules:
+        found["numpy.random"] = Drawn("NumPy", pickle.dumps(sys.modules["numpy"].random.get_state(legacy=False)))
+    return found
+
+
+def _generator_state(value: Any) -> Drawn | None:
+    if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):
+        return Drawn("Python's random", value.getstate())
+    if isinstance(value, torch.Generator):
+        return Drawn("a torch.Generator of its own", value.get_state().tolist())
+    if not type(value).__module__.startswith("numpy.random"):
+        return None
+    bits = getattr(value, "bit_generator", None) or getattr(value, "_bit_generator", value)
+    return Drawn("NumPy", pickle.dumps(bits.state)) if hasattr(bits, "state") else None

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells whether what a forward pass leaves in Python changes the next one, by two passes of tensors without values."""
+
+import contextlib
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from fcdp.attributes import HeldTensor, changes, held_values, unchanged_attributes
+from fcdp.call import Call
+from fcdp.eager import fake_mode_of, passes
+from fcdp.empty import off_meta, without_values
+from fcdp.errors import ExportError
+from fcdp.torch_private import is_fake, is_random, mutated_arguments, operators_run_by, pytree
+
+_MOST_BYTES = 1 << 20
+
+_INSTEAD = (
+    "a compiled step has what Python computed in one pass, for ever. Keep it in a buffer (register_buffer) that operations of "
+    "torch change, or out of forward. If forward fills it in its first pass alone, run the model once before the export"
+)
+
+
+def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None:
+    """Raises ExportError if a second pass is not the same as the first one, of which it is known that it changed something.
+
+    They are the same if the second one changes no number and has the same operations on the same operands. Operations on
+    constants do not count: forward may keep their results.
+    """
+    with contextlib.ExitStack() as stack:
+        if fake_mode_of(model) is None:
+            stack.enter_context(without_values(model))
+            stack.enter_context(off_meta(model))
+        stack.enter_context(unchanged_attributes(model, call.loss_fn))
+        forward = stack.enter_context(passes(model, call))
+        before = held_values(model, call.loss_fn)
+        first = _Operations(model, before)
+        first.run(forward)
+        between = held_values(model, call.loss_fn)
+        second = first.next(model)
+        second.run(forward)
+        after = held_values(model, call.loss_fn)
+    for path in changes(between, after):
+        one, other = between.get(path), after.get(path)
+        if not isinstance(one, HeldTensor) or not isinstance(other, HeldTensor):
+            raise ExportError(_message(path, before, between))
+    if second != first:
+        found = changes(before, between) or list(changed)
+        used = [path for path in found if isinstance(between.get(path), HeldTensor) and second.used(between[path].tensor)]
+        raise ExportError(_message((used or found)[0], before, between))
+
+
+def _message(path: str, before: dict[str, Any], after: dict[str, Any]) -> str:
+    return f"forward changes '{path}': it was {_said(before, path)}, and is {_said(after, path)} after a pass; {_INSTEAD}"
+
+
+def _said(values: dict[str, Any], path: str) -> str:
+    if path not in values:
+        return "not there"
+    value = values[path]
+    if isinstance(value, HeldTensor):
+        return f"a tensor of shape {list(value.tensor.shape)}"
+    return repr(value) if len(repr(value)) < 60 else f"another {type(value).__name__}"
+
+
+class _Operations:
+    """Records the operations of a pass. An operand is known by its name, or by the operation that it is the result of."""
+
+    def __init__(self, model: nn.Module, held: dict[str, Any]) -> None:
+        # By id: how a tensor was made, and whether it depends on parameters, buffers, inputs or random numbers.
+        self._made: dict[int, tuple[Any, bool]] = {}
+        self._kept: list[torch.Tensor] = []
+        self._log: list[int] = []
+        self._inputs: set[int] = set()
+        self._left: set[int] = set()
+        self._used: set[int] = set()
+        self._result: Any = None
+        for path, value in held.items():
+            if isinstance(value, HeldTensor):
+                self._set(value.tensor, path, False)
+        self._name_states(model)
+
+    def next(self, model: nn.Module) -> "_Operations":
+        """Returns a record of the next pass. What the first one left, and depends on its inputs, is something else there."""
+        following = _Operations(model, {})
+        following._kept = self._kept
+        following._inputs = self._inputs
+        stays = {number for number, (_, varies) in self._made.items() if not varies or number in self._inputs}
+        following._made = {number: made for number, made in self._made.items() if number in stays}
+        following._left = self._made.keys() - stays
+        following._name_states(model)
+        return following
+
+    def _name_states(self, model: nn.Module) -> None:
+        for name, state in [*model.named_parameters(), *model.named_buffers()]:
+            self._set(state, name, True)
+            self._left.discard(id(state))
+
+    def run(self, forward: Any) -> None:
+        with operators_run_by(self._run):
+            self._result = self._of(forward())
+
+    def used(self, tensor: torch.Tensor) -> bool:
+        return id(tensor) in self._used
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Operations) and (self._log, self._result) == (other._log, other._result)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _run(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        leaves = pytree.tree_leaves((args, kwargs))
+        operands = [self._of(leaf) for leaf in leaves]
+        written = mutated_arguments(operator, args, kwargs)
+        made = hash((str(operator), torch.is_grad_enabled(), tuple(operands)))
+        varies = is_random(operator) or any(operand[1] for operand in operands)
+        results = operator(*args, **kwargs)
+        tensors = [value for value in [*written, *pytree.tree_leaves(results)] if isinstance(value, torch.Tensor)]
+        for index, tensor in enumerate(tensors):
+            self._set(tensor, (made, index), varies)
+        # Other operators tell the type or the place of a tensor.
+        if tensors and (varies or written):
+            self._log.append(made)
+        return results
+
+    def _set(self, tensor: torch.Tensor, made: Any, varies: bool) -> None:
+        self._made[id(tensor)] = (made, varies)
+        self._kept.append(tensor)
+
+    def _of(self, value: Any) -> tuple[Any, bool]:
+        """Returns how an operand was made and whether it varies."""
+        if not isinstance(value, torch.Tensor):
+            return repr(value), False
+        if id(value) in self._left:
+            self._used.add(id(value))
+            return ("of the pass before", id(value)), True
+        if id(value) not in self._made:
+            # An input of the model, or a constant in the code of forward.
+            if is_fake(value):
+                self._inputs.add(id(value))
+            self._set(value, *((id(value), True) if is_fake(value) else (_content(value), False)))
+        return self._made[id(value)]
+
+
+def _content(tensor: torch.Tensor) -> Any:
+    """Identifies a constant by its elements. PyTorch's own functions would be recorded."""
+    is_readable = tensor.device.type == "cpu" and tensor.layout is torch.strided and tensor.is_contiguous()
+    if not is_readable or tensor.nbytes > _MOST_BYTES:
+        return id(tensor)
+    return tensor.dtype, tensor.shape, ctypes.string_at(tensor.data_ptr(), tensor.nbytes)

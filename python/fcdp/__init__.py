@@ -9,6 +9,7 @@ from fcdp.reference import reference
 from fcdp.version import __version__
 
 if TYPE_CHECKING:
+    from fcdp.casting import cast_parameters
     from fcdp.empty import empty_weights
     from fcdp.exporter import Exported, export
     from fcdp.loop.compile import compile
@@ -24,6 +25,7 @@ __all__ = [
     "__version__",
     "batches",
     "batches_from_npy",
+    "cast_parameters",
     "compile",
     "empty_weights",
     "export",
@@ -38,6 +40,10 @@ def __getattr__(name: str) -> Any:
         from fcdp import empty
 
         return empty.empty_weights
+    if name == "cast_parameters":
+        from fcdp import casting
+
+        return casting.cast_parameters
     if name == "compile":
         from fcdp.loop import compile as loop
 

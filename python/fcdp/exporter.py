@@ -19,12 +19,13 @@ from torch.export import ExportedProgram
 from fcdp.assertions import without_assertions
 from fcdp.attributes import unchanged_attributes
 from fcdp.call import INPUT_PREFIX, Call, LossFn, loss_forward, make_call
+from fcdp.casting import warn_of_rounded_buffers
 from fcdp.check import check_archive, check_program
 from fcdp.eager import StepResult, as_eager, eager_loss, eager_step, fake_mode_of
 from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
 from fcdp.functions import kept_functions
-from fcdp.joint import joint_program, label_coverage, loss_program
+from fcdp.joint import changed_buffers, joint_program, label_coverage, loss_program
 from fcdp.masks import simplify_masks
 from fcdp.modes import warn_of_evaluation_mode
 from fcdp.operators import check_operators
@@ -161,6 +162,7 @@ def _export(
             "versions": {"fcdp": __version__, "torch": torch.__version__, "python": platform.python_version()},
         }
         joint = _trace(model, call)
+        warn_of_rounded_buffers(model, changed_buffers(joint))
         if not train:
             joint = loss_program(joint)
         # Write while unreached parameters are frozen, because the archive records whether each weight needs a gradient.

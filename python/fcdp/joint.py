@@ -50,6 +50,11 @@ def _drop_checks(graph: fx.Graph) -> None:
     graph.eliminate_dead_code()
 
 
+def changed_buffers(joint: ExportedProgram) -> list[str]:
+    """Returns the names of the buffers that a step changes."""
+    return list(joint.graph_signature.buffers_to_mutate.values())
+
+
 def loss_program(joint: ExportedProgram) -> ExportedProgram:
     """Returns the program that computes the loss of `joint` alone.
 

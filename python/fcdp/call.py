@@ -19,6 +19,10 @@ LossFn = Callable[[Any, Any], torch.Tensor]
 # does not find their gradients.
 INPUT_PREFIX = "fcdp_input_"
 
+# The positions of tokens, by their name in Transformers. Where they restart in a row, and there is no mask, Transformers
+# takes the row for several documents, between which there is no attention.
+POSITIONS = "position_ids"
+
 
 @dataclass(frozen=True)
 class Call:
@@ -27,7 +31,8 @@ class Call:
     With `loss_fn`, the last input is its target and is not passed to `forward`.
 
     Inputs with tensors are the step's inputs. Others (flags, numbers, None) are constants of the step. Those named by
-    `full_masks` are all ones in every step: the loss is NaN if one is not.
+    `full_masks` are all ones in every step, and "position_ids" beside them never restart in a row: the loss is NaN if one
+    is not so.
     """
 
     given: dict[str, Any]
@@ -56,8 +61,16 @@ class Call:
         target = None if self.loss_fn is None else given.pop(next(reversed(given)))
         output = forward(**given) if self.by_keyword else forward(*given.values())
         loss = _as_scalar(_loss_of(output) if self.loss_fn is None else self.loss_fn(output, target))
+        return self._nan_unless_full(loss, given)
+
+    def _nan_unless_full(self, loss: torch.Tensor, given: dict[str, Any]) -> torch.Tensor:
+        """Has the graph state what it relies on. Sessions find it there, and refuse other inputs by name."""
         for name in self.full_masks:
             loss = torch.where((given[name] == 1).all(), loss, torch.nan)
+        if self.full_masks and _has_positions(given):
+            positions = given[POSITIONS]
+            is_one_document = (positions[:, 1:] - positions[:, :-1] == 1).all()
+            loss = torch.where(is_one_document, loss, torch.nan)
         return loss
 
 
@@ -159,6 +172,25 @@ def _check_full(given: dict[str, Any], full_masks: Collection[str]) -> None:
             raise ExportError(f"full_masks: expected the name of a tensor among the inputs {tensors}; got '{name}'")
         if mask.device.type != "meta" and not (mask == 1).all():
             raise ExportError(f"full_masks: expected only ones in the example input '{name}', which has other elements")
+    if full_masks and _has_positions(given) and given[POSITIONS].device.type != "meta":
+        _check_positions(given[POSITIONS], full_masks)
+
+
+def _has_positions(given: Mapping[str, Any]) -> bool:
+    """Whether there are positions of one number for each token."""
+    positions = given.get(POSITIONS)
+    is_tensor = isinstance(positions, torch.Tensor) and positions.dim() == 2
+    return is_tensor and not positions.is_floating_point() and positions.dtype is not torch.bool
+
+
+def _check_positions(positions: torch.Tensor, full_masks: Collection[str]) -> None:
+    if not (positions[:, 1:] - positions[:, :-1] == 1).all():
+        masks = ", ".join(f"'{name}'" for name in full_masks)
+        raise ExportError(
+            f"full_masks: expected '{POSITIONS}' that count up by one in each row, got positions that restart, as in rows of "
+            f"several documents. With a mask of ones, attention goes over the boundary of documents: leave {masks} out of the "
+            "inputs, so that Transformers keeps documents apart"
+        )
 
 
 @contextlib.contextmanager

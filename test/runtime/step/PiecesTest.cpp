@@ -16,11 +16,11 @@ using namespace fcdp::test;
 
 namespace {
 
-constexpr int64_t kElements = 1024;
+constexpr int64_t kNumUpdated = 1024;
 /// A multiple of the blocks that share a scale, and of all vectors' lengths.
-constexpr int64_t kPiece = 256;
+constexpr int64_t kUpdatedAtOnce = 256;
 /// Room for a state.
-constexpr uint64_t kRegion = 4 * kElements;
+constexpr uint64_t kStateRoom = 4 * kNumUpdated;
 
 struct UpdateState {
   const char *role, *dtype;
@@ -50,16 +50,16 @@ FakeStep stepOf(const UpdateCase &which) {
   fake.add("only_microbatch",
            {{"kind", "loss"}, {"slot", slot}, {"free", Json::array()}});
   uint64_t width = std::string(which.storage) == "f32" ? 4 : 2;
-  Json states = {state("shard", which.storage, device(0, width * kElements)),
-                 state("grad", "f32", device(kRegion, 4 * kElements))};
+  Json states = {state("shard", which.storage, device(0, width * kNumUpdated)),
+                 state("grad", "f32", device(kStateRoom, 4 * kNumUpdated))};
   for (const UpdateState &one : which.states)
-    states.push_back(
-        state(one.role, one.dtype, device(kRegion * states.size(), one.bytes)));
+    states.push_back(state(one.role, one.dtype,
+                           device(kStateRoom * states.size(), one.bytes)));
   plan["buckets"].push_back({{"name", "b"},
                              {"unit", "u"},
                              {"trainable", true},
-                             {"elements", kElements},
-                             {"shard_elements", kElements},
+                             {"elements", kNumUpdated},
+                             {"shard_elements", kNumUpdated},
                              {"storage", which.storage},
                              {"wire", which.storage},
                              {"reduce", "f32"},
@@ -82,16 +82,16 @@ protected:
     std::normal_distribution<float> normal;
     auto *shard = backend.at<uint16_t>(0);
     // The upper halves of values of f32 are values of bf16.
-    for (int64_t i = 0; i < 2 * kElements; ++i)
+    for (int64_t i = 0; i < 2 * kNumUpdated; ++i)
       shard[i] = i % 2 ? uint16_t(0x3f80 + random() % 64) : uint16_t(0x3f81);
     for (int i = 0; i < 3; ++i) {
-      for (int64_t at = 0; at < kElements; ++at)
-        backend.at<float>(kRegion)[at] = normal(random);
+      for (int64_t at = 0; at < kNumUpdated; ++at)
+        backend.at<float>(kStateRoom)[at] = normal(random);
       step.run([](int64_t) {});
       step.losses();
     }
     return {backend.device.begin(),
-            backend.device.begin() + 6 * int64_t(kRegion)};
+            backend.device.begin() + 6 * int64_t(kStateRoom)};
   }
 
   TemporaryFolder folder;
@@ -100,7 +100,7 @@ protected:
 TEST_P(PiecesTest, HaveTheBitsOfTheWhole) {
   std::vector<std::byte> whole = run(), pieces;
   {
-    SmallPieces small(kPiece);
+    SmallPieces small(kUpdatedAtOnce);
     pieces = run();
   }
   ASSERT_EQ(whole.size(), pieces.size());
@@ -118,23 +118,25 @@ constexpr const char *kMomentum =
     R"({"kind": "sgd", "lr": 0.5, "momentum": 0.9})";
 
 const std::vector<UpdateState> kEightBits = {
-    {"exp_avg_code", "u8", kElements},
-    {"exp_avg_scale", "f32", kElements / 64},
-    {"exp_avg_sq_code", "u8", kElements},
-    {"exp_avg_sq_scale", "f32", kElements / 64}};
+    {"exp_avg_code", "u8", kNumUpdated},
+    {"exp_avg_scale", "f32", kNumUpdated / 64},
+    {"exp_avg_sq_code", "u8", kNumUpdated},
+    {"exp_avg_sq_scale", "f32", kNumUpdated / 64}};
 
 INSTANTIATE_TEST_SUITE_P(
     Updates, PiecesTest,
     ::testing::Values(
-        UpdateCase{"Lion", kLion, "f32", {{"exp_avg", "f32", 4 * kElements}}},
-        UpdateCase{
-            "LionOnBf16", kLion, "bf16", {{"exp_avg", "bf16", 2 * kElements}}},
+        UpdateCase{"Lion", kLion, "f32", {{"exp_avg", "f32", 4 * kNumUpdated}}},
+        UpdateCase{"LionOnBf16",
+                   kLion,
+                   "bf16",
+                   {{"exp_avg", "bf16", 2 * kNumUpdated}}},
         UpdateCase{"AdamW8bit", kAdamW8bit, "f32", kEightBits},
         UpdateCase{"AdamW8bitOnBf16", kAdamW8bit, "bf16", kEightBits},
         UpdateCase{"MomentumOnBf16",
                    kMomentum,
                    "bf16",
-                   {{"momentum_buffer", "bf16", 2 * kElements}}}),
+                   {{"momentum_buffer", "bf16", 2 * kNumUpdated}}}),
     [](const auto &info) { return std::string(info.param.name); });
 
 } // namespace

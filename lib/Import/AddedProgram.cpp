@@ -91,13 +91,15 @@ void AddedProgram::take(Operation *symbol) {
       symbols.insert(symbol, Block::iterator(functions)));
 }
 
-/// Returns whether both are one buffer. The values of those that are not
-/// persistent are in the archives.
+/// Returns whether both are one buffer. What the step changes and the program
+/// reads has the value of the last step, whatever it was at the export. The
+/// values of other buffers that are not persistent are in the archives.
 bool AddedProgram::isShared(BufferOp own, BufferOp other) {
   if (own.getType() != other.getType() ||
       own.getPersistent() != other.getPersistent())
     return false;
-  if (own.getPersistent())
+  bool isRead = other.getMutableBuffer() && !own.getMutableBuffer();
+  if (own.getPersistent() || isRead)
     return true;
   std::optional<std::vector<char>> value = ownValues.get(own.getName());
   return value && !other.getMutableBuffer() &&

@@ -294,6 +294,43 @@ def test_constants_of_its_own(tmp_path: Path) -> None:
     assert [state["shape"] for state in index["states"] if state["names"] == ["offset"]] == [[2]]
 
 
+class Seen(torch.nn.Module):
+    """Keeps the mean of all inputs that it was trained on in a buffer that no state_dict has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(4, 1)
+        self.register_buffer("seen", torch.zeros(4), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.seen += x.mean(0)
+        return (self.linear(x - self.seen) - 1).square().mean()
+
+
+def test_a_buffer_that_the_step_changes(tmp_path: Path) -> None:
+    """An evaluation sees what the steps before it have made of it, though it is not persistent."""
+    rows = torch.randn(4, 2, 4)
+    np.save(tmp_path / "x.npy", rows.numpy())
+    train, evaluation, step, log = (tmp_path / name for name in ("train.pt2", "eval.pt2", "step.so", "log.jsonl"))
+    fcdp.export(Seen(), (rows[0],), train)
+    fcdp.export(Seen().eval(), (rows[0],), evaluation, train=False)
+    tool(*compile_command(Config("", 1, 1, optimizer="sgd,lr=0.01"), train, step), f"--eval={evaluation}")
+    command = run_command(step, train, {"x": tmp_path / "x.npy"}, 3, f"--eval-input=x={tmp_path / 'x.npy'}", f"--json={log}")
+    tool(*command, "--eval-every=1")
+    found = [line["evaluation_loss"] for line in read_log(log) if "evaluation_loss" in line]
+    model, expected = Seen(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for x in rows[:3]:
+        optimizer.zero_grad()
+        model.train()(x).backward()
+        optimizer.step()
+        with torch.no_grad():
+            expected.append(sum(float(model.eval()(row)) for row in rows) / 4)
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
 def test_archives_of_different_models(workshop: Workshop, tmp_path: Path) -> None:
     archive, _ = evaluation_data(workshop, "gpt_tied")
     with pytest.raises(ToolError, match="the evaluation ties .* which the step does not"):

@@ -27,6 +27,9 @@ config.environment.setdefault("ASAN_OPTIONS", "allow_user_poisoning=0")
 for directory in (config.llvm_tools_dir, config.fcdp_tools_dir):
     llvm_config.with_environment("PATH", directory, append_path=True)
 
+# The fault that scripts/mutate has chosen.
+llvm_config.with_system_environment("FCDP_MUTANT")
+
 # Exports, and the checks of generated documents, run in the project's own
 # environment where there is one.
 venv_python = os.path.join(config.fcdp_src_root, ".venv", "bin", "python")

@@ -132,7 +132,7 @@ class Calls:
         """Adds a call by the code of `frame`, unless that code may make it."""
         while frame is not None and _passes_on(rule, frame.f_code.co_filename):
             # A private function has the name of its caller.
-            called, frame = frame.f_code.co_qualname if called.startswith("_") else called, frame.f_back
+            called, frame = _name(frame.f_code) if called.startswith("_") else called, frame.f_back
         if frame is None or rule in self.findings or _may(rule, frame.f_code.co_filename):
             return
         place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -146,7 +146,7 @@ class Calls:
         elif event == "call" and frame.f_code.co_name in self._names:
             rule = self._rules.get(id(frame.f_code))
             if rule is not None and not _is_harmless(rule, frame):
-                self.report(rule, frame.f_code.co_qualname, frame.f_back)
+                self.report(rule, _name(frame.f_code), frame.f_back)
 
     def _module_of(self, frame: types.FrameType | None) -> str:
         """Returns the name of the innermost module whose method runs."""
@@ -197,6 +197,10 @@ def _passes_on(rule: Rule, file: str) -> bool:
 
 def _may(rule: Rule, file: str) -> bool:
     return file.startswith(_PACKAGE) or is_torchs(file) or any(part in file for part in (*rule.may, _LOGGING))
+
+
+def _name(code: types.CodeType) -> str:
+    return getattr(code, "co_qualname", code.co_name)  # from Python 3.11 on
 
 
 def _title(function: types.BuiltinFunctionType) -> str:

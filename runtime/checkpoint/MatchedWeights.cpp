@@ -3,8 +3,6 @@
 #include "checkpoint/FileErrors.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 namespace fcdp {
 
@@ -28,37 +26,61 @@ std::string tensorsOf(size_t count) {
 } // namespace
 
 MatchedWeights::MatchedWeights(const StepPlan &plan,
-                               const std::vector<std::string> &paths)
-    : plan(plan) {
+                               const std::vector<std::string> &given) {
+  for (const auto &parameter : plan.parameters)
+    wanted.push_back({parameter->names, toDType(parameter->dtype),
+                      findState(*plan.buckets[parameter->bucket],
+                                plan::StateRole::master) != nullptr});
+  for (const auto &buffer : plan.buffers)
+    wanted.push_back({{buffer->name},
+                      toDType(buffer->dtype),
+                      /*hasMaster=*/false,
+                      buffer->constantOffset.has_value()});
+  std::vector<TensorNames> tensors;
   std::vector<std::string> all;
-  for (const auto &names : wanted())
-    all.insert(all.end(), names.begin(), names.end());
-  for (const std::string &path : paths) {
-    std::unique_ptr<WeightSource> source = openWeights(path);
-    WeightNames names(all, source->names());
-    files.push_back({std::move(source), std::move(names)});
-    allPaths += (allPaths.empty() ? "" : ", ") + path;
+  for (const Wanted &tensor : wanted) {
+    tensors.push_back(tensor.names);
+    all.insert(all.end(), tensor.names.begin(), tensor.names.end());
   }
-  checkAllFound();
+  files = openGiven(given, tensors);
+  WeightSearch search;
+  for (const GivenWeights &file : files) {
+    namesOf.emplace_back(all, file.source->names(), file.origin);
+    search.isFallback.push_back(file.source->isArchive());
+    allPaths += (allPaths.empty() ? "" : ", ") + file.source->path();
+  }
+  try {
+    matches = matchWeights(tensors, namesOf, search);
+  } catch (const std::exception &error) {
+    throwAt(allPaths, error.what());
+  }
+  match();
 }
 
-std::vector<std::vector<std::string>> MatchedWeights::wanted() const {
-  std::vector<std::vector<std::string>> all;
-  for (const auto &parameter : plan.parameters)
-    all.push_back(parameter->names);
-  for (const auto &buffer : plan.buffers)
-    if (!buffer->constantOffset)
-      all.push_back({buffer->name});
-  return all;
+void MatchedWeights::match() {
+  for (size_t t = 0; t < wanted.size(); ++t) {
+    const WeightMatch &match = matches[t];
+    used.insert(match.places.begin(), match.places.end());
+    if (!match.places.empty())
+      for (const std::string &name : wanted[t].names)
+        placeOf.emplace(name, match.places.front());
+  }
+  checkAdapters();
+  checkAllFound();
+  for (size_t t = 0; t < wanted.size(); ++t)
+    if (!wanted[t].isOptional)
+      checkEqual(wanted[t], matches[t]);
+}
+
+std::string MatchedWeights::describe(const WeightPlace &place) const {
+  return "'" + place.name + "' in " + files[place.file].source->path();
 }
 
 void MatchedWeights::checkAllFound() const {
   std::vector<std::string> missing;
-  for (const std::vector<std::string> &names : wanted())
-    if (std::none_of(names.begin(), names.end(), [&](const auto &name) {
-          return findName(name) != nullptr;
-        }))
-      missing.push_back(names.front());
+  for (size_t t = 0; t < wanted.size(); ++t)
+    if (matches[t].places.empty() && !wanted[t].isOptional)
+      missing.push_back(wanted[t].names.front());
   if (missing.empty())
     return;
   std::string message =
@@ -68,78 +90,159 @@ void MatchedWeights::checkAllFound() const {
   missing.erase(missing.begin());
   if (!missing.empty())
     message += "; also missing: " + listOf(missing);
+  for (const GivenWeights &file : files)
+    message += adviceOnForm(file.source->path(), "to-model");
+  for (const WeightNames &names : namesOf)
+    if (!names.undecided().empty())
+      message += "; equally many names are found after " +
+                 listOf(names.undecided()) + ", so none is chosen";
   for (const std::string &note : notes())
     message += "; " + note;
   throwAt(allPaths, message);
 }
 
-const std::string *MatchedWeights::findName(const std::string &name) const {
-  for (const File &file : files)
-    if (const std::string *stored = file.names.find(name))
-      return stored;
-  return nullptr;
+/// Several names of one tensor, or several files that have it, must agree.
+void MatchedWeights::checkEqual(const Wanted &tensor,
+                                const WeightMatch &match) {
+  for (size_t i = 1; i < match.places.size(); ++i)
+    if (!haveSameValues(read(match.places[0]), read(match.places[i])))
+      throwAt(files[match.places[0].file].source->path(),
+              "'" + match.places[0].name + "' and " +
+                  describe(match.places[i]) +
+                  " have different values, and both are '" +
+                  tensor.names.front() + "' of the step" +
+                  (tensor.names.size() > 1 ? ", a tied parameter" : "") +
+                  "; leave one of them out");
+}
+
+/// An adapter would otherwise be left out in silence.
+void MatchedWeights::checkAdapters() const {
+  for (size_t f = 0; f < files.size(); ++f) {
+    if (files[f].source->isArchive())
+      continue;
+    for (const std::string &name : unusedOf(f)) {
+      TensorKind kind = parseTensorName(name).kind;
+      if (!files[f].origin.isAdapter && kind != TensorKind::Adapter &&
+          kind != TensorKind::Copy)
+        continue;
+      for (size_t t = 0; t < wanted.size(); ++t) {
+        const auto &others = matches[t].others;
+        if (std::find(others.begin(), others.end(), WeightPlace{f, name}) !=
+            others.end())
+          throwAt(files[f].source->path(),
+                  "'" + name + "' of an adapter is not used, as the step's '" +
+                      wanted[t].names.front() + "' is " +
+                      describe(matches[t].places.front()) +
+                      "; leave one of the files out");
+      }
+      std::vector<std::string> unused = unusedOf(f);
+      throwAt(files[f].source->path(),
+              "expected an adapter of the step's model, got " +
+                  tensorsOf(unused.size()) +
+                  " that the step has not: " + listOf(unused));
+    }
+  }
+}
+
+StoredTensor MatchedWeights::read(const WeightPlace &place) const {
+  return *files[place.file].source->find(place.name);
 }
 
 std::optional<StoredTensor> MatchedWeights::find(const std::string &name) {
-  for (File &file : files)
-    if (const std::string *stored = file.names.find(name))
-      return file.source->find(*stored);
-  return std::nullopt;
+  auto found = placeOf.find(name);
+  if (found == placeOf.end())
+    return std::nullopt;
+  return read(found->second);
 }
 
 std::vector<std::string> MatchedWeights::names() const {
   std::vector<std::string> found;
-  for (const auto &names : wanted())
-    std::copy_if(names.begin(), names.end(), std::back_inserter(found),
-                 [&](const auto &name) { return findName(name) != nullptr; });
+  for (const auto &[name, place] : placeOf)
+    found.push_back(name);
   return found;
 }
 
 void MatchedWeights::dropPages() {
-  for (File &file : files)
+  for (GivenWeights &file : files)
     file.source->dropPages();
 }
 
 std::vector<std::string> MatchedWeights::notes() const {
   std::vector<std::string> all;
-  for (const File &file : files)
-    for (std::string &note : notesOn(file))
+  for (size_t f = 0; f < files.size(); ++f)
+    for (std::string &note : notesOn(f))
       all.push_back(std::move(note));
   return all;
 }
 
-std::vector<std::string> MatchedWeights::notesOn(const File &file) const {
-  const std::string &path = file.source->path();
-  std::set<std::string> used;
-  std::string renamed;
-  std::map<std::pair<DType, DType>, size_t> converted;
-  auto use = [&](const std::string &name, DType dtype, bool hasMaster) {
-    const std::string *stored = file.names.find(name);
-    if (!stored || !used.insert(*stored).second)
-      return;
-    if (renamed.empty() && *stored != name)
-      renamed = "the step's '" + name + "' is '" + *stored + "' in " + path;
-    DType found = file.source->find(*stored)->dtype;
-    if (found != dtype && !(hasMaster && found == DType::F32))
-      ++converted[{found, dtype}];
-  };
-  for (const auto &parameter : plan.parameters)
-    for (const std::string &name : parameter->names)
-      use(name, toDType(parameter->dtype),
-          findState(*plan.buckets[parameter->bucket], plan::StateRole::master));
-  for (const auto &buffer : plan.buffers)
-    use(buffer->name, toDType(buffer->dtype), false);
+std::vector<std::string> MatchedWeights::unusedOf(size_t file) const {
+  std::vector<std::string> unused;
+  for (const std::string &name : files[file].source->names())
+    if (!used.contains({file, name}))
+      unused.push_back(name);
+  return unused;
+}
 
-  std::vector<std::string> notes, unused;
-  if (!renamed.empty())
-    notes.push_back(renamed);
+std::vector<std::string> MatchedWeights::notesOn(size_t file) const {
+  const std::string &path = files[file].source->path();
+  std::string renamed, copied;
+  std::map<std::pair<DType, DType>, size_t> converted;
+  std::set<std::string> counted;
+  for (size_t t = 0; t < wanted.size(); ++t) {
+    if (matches[t].places.empty() || matches[t].places.front().file != file)
+      continue;
+    const std::string &stored = matches[t].places.front().name;
+    const auto &[names, dtype, hasMaster, isOptional] = wanted[t];
+    std::string &text =
+        matches[t].likeness == Likeness::Copied ? copied : renamed;
+    if (text.empty() &&
+        std::find(names.begin(), names.end(), stored) == names.end())
+      text =
+          "the step's '" + names.front() + "' is '" + stored + "' in " + path;
+    DType found = read(matches[t].places.front()).dtype;
+    if (found != dtype && !(hasMaster && found == DType::F32) &&
+        counted.insert(stored).second)
+      ++converted[{found, dtype}];
+  }
+  std::vector<std::string> notes;
+  for (const std::string &text : {renamed, copied})
+    if (!text.empty())
+      notes.push_back(text);
   for (const auto &[types, count] : converted)
     notes.push_back(path + " has " + tensorsOf(count) + " in " +
                     name(types.first) + ", converted to the step's " +
                     name(types.second));
-  for (const std::string &name : file.source->names())
-    if (!used.contains(name))
-      unused.push_back(name);
+  for (std::string &note : notesOnChoices(file))
+    notes.push_back(std::move(note));
+  return notes;
+}
+
+std::vector<std::string> MatchedWeights::notesOnChoices(size_t file) const {
+  const std::string &path = files[file].source->path();
+  std::set<std::string> shared;
+  std::vector<std::string> given;
+  for (size_t t = 0; t < wanted.size(); ++t) {
+    for (const WeightPlace &place : matches[t].others)
+      if (place.file == file && !used.contains(place))
+        shared.insert(place.name);
+    if (!matches[t].places.empty() && matches[t].places.front().file == file)
+      given.push_back(wanted[t].names.front());
+  }
+  std::vector<std::string> notes, unused;
+  bool hasOther = std::any_of(files.begin(), files.end(), [](const auto &one) {
+    return !one.source->isArchive();
+  });
+  const bool isFallback = files[file].source->isArchive() && hasOther;
+  if (isFallback && !given.empty())
+    notes.push_back(path + ", an archive, gives " + tensorsOf(given.size()) +
+                    " that no other file has: " + listOf(given));
+  if (!shared.empty())
+    notes.push_back(path + " has " + tensorsOf(shared.size()) +
+                    " for which another file has a more specific name: " +
+                    listOf({shared.begin(), shared.end()}));
+  for (std::string &name : unusedOf(file))
+    if (!isFallback && !shared.contains(name))
+      unused.push_back(std::move(name));
   if (!unused.empty())
     notes.push_back(path + " has " + tensorsOf(unused.size()) +
                     " that the step has not: " + listOf(unused));

@@ -3,18 +3,24 @@
 // The weights that a step begins with.
 #pragma once
 
-#include "checkpoint/WeightNames.h"
+#include "checkpoint/AdapterFiles.h"
+#include "checkpoint/WeightMatching.h"
 #include "checkpoint/WeightSource.h"
+
+#include <set>
 
 namespace fcdp {
 
-/// Files of weights under the names of a step. A tensor comes from the first
-/// file that has it.
+/// Files of weights under the names of a step. A tensor comes from the file
+/// with the most specific name of it (WeightMatching.h), and from an archive
+/// only if no other file has it.
 class MatchedWeights final : public WeightSource {
 public:
-  /// Opens files and folders. Throws std::runtime_error that lists the step's
-  /// tensors that are in none of them.
-  MatchedWeights(const StepPlan &plan, const std::vector<std::string> &paths);
+  /// Opens files and folders, each a path or NAME=PATH (AdapterFiles.h). Throws
+  /// std::runtime_error that lists the step's tensors that are in none of them,
+  /// or that names two stored tensors which have different values for one
+  /// tensor of the step, or a tensor of an adapter that the step does not use.
+  MatchedWeights(const StepPlan &plan, const std::vector<std::string> &given);
 
   std::optional<StoredTensor> find(const std::string &name) override;
   std::vector<std::string> names() const override;
@@ -22,22 +28,37 @@ public:
   void dropPages() override;
 
   /// What a user should know, a sentence each: names that differ, types that
-  /// are converted, and tensors that the step has not.
+  /// are converted, tensors that the step has not, and which of several files
+  /// has given what they share.
   std::vector<std::string> notes() const;
 
 private:
-  struct File {
-    std::unique_ptr<WeightSource> source;
-    WeightNames names;
+  /// A tensor of the step.
+  struct Wanted {
+    TensorNames names;
+    DType dtype;
+    bool hasMaster = false;
+    /// The step has a value of its own.
+    bool isOptional = false;
   };
+  void match();
   void checkAllFound() const;
-  std::vector<std::string> notesOn(const File &file) const;
-  /// The step's names of what it reads from files, with all names of each.
-  std::vector<std::vector<std::string>> wanted() const;
-  const std::string *findName(const std::string &name) const;
+  void checkEqual(const Wanted &tensor, const WeightMatch &match);
+  void checkAdapters() const;
+  StoredTensor read(const WeightPlace &place) const;
+  std::string describe(const WeightPlace &place) const;
+  /// The files' tensors that the step does not use.
+  std::vector<std::string> unusedOf(size_t file) const;
+  std::vector<std::string> notesOn(size_t file) const;
+  std::vector<std::string> notesOnChoices(size_t file) const;
 
-  const StepPlan &plan;
-  std::vector<File> files;
+  std::vector<Wanted> wanted;
+  std::vector<GivenWeights> files;
+  std::vector<WeightNames> namesOf;
+  /// Of each tensor in `wanted`.
+  std::vector<WeightMatch> matches;
+  std::map<std::string, WeightPlace> placeOf;
+  std::set<WeightPlace> used;
   std::string allPaths;
 };
 

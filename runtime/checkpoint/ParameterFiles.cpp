@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/ParameterFiles.h"
+#include "checkpoint/AdapterFiles.h"
 #include "checkpoint/FileErrors.h"
 #include "checkpoint/SafetensorsWriter.h"
-#include "checkpoint/WeightNames.h"
+#include "checkpoint/WeightMatching.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -47,47 +48,72 @@ struct Selection {
 /// The step's tensors under the names that they have in a file of weights.
 class Template {
 public:
-  Template(const StepPlan &plan, const std::string &path)
-      : source(openWeights(path)), names(namesOf(plan), source->names()) {}
+  Template(const StepPlan &plan, const std::string &path) {
+    std::vector<std::string> all;
+    for (const TensorNames &names : namesOf(plan)) {
+      tensors.push_back(names);
+      all.insert(all.end(), names.begin(), names.end());
+    }
+    GivenWeights given = std::move(openGiven({path}, tensors).front());
+    source = std::move(given.source);
+    std::vector<WeightNames> files;
+    files.emplace_back(all, source->names(), given.origin);
+    try {
+      matches = matchWeights(tensors, files, {.makesCopies = false});
+    } catch (const std::exception &error) {
+      throwAt(path, error.what());
+    }
+  }
 
-  /// Returns none if the file has no tensor of these names.
-  std::optional<Entry> find(Entry entry) {
-    std::vector<std::string> stored;
-    for (const std::string &name : entry.names)
-      if (const std::string *found = names.find(name))
-        if (std::find(stored.begin(), stored.end(), *found) == stored.end())
-          stored.push_back(*found);
-    if (stored.empty())
-      return std::nullopt;
-    if (Shape shape = source->find(stored[0])->shape; shape != entry.shape)
-      throwAt(source->path(), "'" + stored[0] + "': expected shape " +
-                                  toString(entry.shape) + ", got " +
-                                  toString(shape));
-    used.insert(stored.begin(), stored.end());
-    entry.names = std::move(stored);
-    return entry;
+  /// Returns an entry for each of the file's tensors that has these names, with
+  /// all names under which the file has it.
+  std::vector<Entry> find(const Entry &entry) {
+    size_t t = std::find(tensors.begin(), tensors.end(), entry.names) -
+               tensors.begin();
+    std::vector<Entry> entries;
+    std::vector<const std::byte *> storages;
+    for (const WeightPlace &place : matches[t].places) {
+      StoredTensor tensor = *source->find(place.name);
+      if (tensor.shape != entry.shape)
+        throwAt(source->path(), "'" + place.name + "': expected shape " +
+                                    toString(entry.shape) + ", got " +
+                                    toString(tensor.shape));
+      used.insert(place.name);
+      size_t i =
+          std::find(storages.begin(), storages.end(), tensor.storage.data()) -
+          storages.begin();
+      if (i == storages.size()) {
+        storages.push_back(tensor.storage.data());
+        entries.push_back({{}, entry.shape, entry.dtype});
+      }
+      entries[i].names.push_back(place.name);
+    }
+    return entries;
   }
 
   void checkAllUsed() const {
     for (const std::string &name : source->names())
       if (!used.contains(name))
         throwAt(source->path(), "expected weights of the step's model, got '" +
-                                    name + "', which the step has not");
+                                    name + "', which the step has not" +
+                                    adviceOnForm(source->path(), "from-model"));
   }
 
 private:
-  static std::vector<std::string> namesOf(const StepPlan &plan) {
-    std::vector<std::string> all;
+  static std::vector<TensorNames> namesOf(const StepPlan &plan) {
+    std::vector<TensorNames> all;
     for (const auto &parameter : plan.parameters)
-      all.insert(all.end(), parameter->names.begin(), parameter->names.end());
+      all.push_back(parameter->names);
     for (const auto &buffer : plan.buffers)
       if (buffer->persistent)
-        all.push_back(buffer->name);
+        all.push_back({buffer->name});
     return all;
   }
 
+  std::vector<TensorNames> tensors;
   std::unique_ptr<WeightSource> source;
-  WeightNames names;
+  /// Of each tensor in `tensors`.
+  std::vector<WeightMatch> matches;
   std::set<std::string> used;
 };
 
@@ -95,24 +121,24 @@ Selection select(const StepPlan &plan, const ParameterOutput &output) {
   std::optional<Template> like;
   if (!output.like.empty())
     like.emplace(plan, output.like);
-  auto choose = [&](Entry entry) {
-    return like ? like->find(std::move(entry)) : std::optional(entry);
+  auto choose = [&](const Entry &entry) {
+    return like ? like->find(entry) : std::vector{entry};
   };
   Selection selection;
   selection.members.resize(plan.buckets.size());
   auto members = membersOf(plan);
   for (size_t b = 0; b < members.size(); ++b)
     for (const plan::ParameterT *parameter : members[b])
-      if (auto entry = choose(
-              {parameter->names, parameter->shape, toDType(parameter->dtype)});
-          entry && (parameter->trainable || !output.onlyTrained))
-        selection.members[b].push_back({parameter, std::move(*entry)});
+      for (Entry &entry : choose(
+               {parameter->names, parameter->shape, toDType(parameter->dtype)}))
+        if (parameter->trainable || !output.onlyTrained)
+          selection.members[b].push_back({parameter, std::move(entry)});
   for (size_t b = 0; b < plan.buffers.size(); ++b)
     if (const plan::BufferT &buffer = *plan.buffers[b]; buffer.persistent)
-      if (auto entry =
-              choose({{buffer.name}, buffer.shape, toDType(buffer.dtype)});
-          entry && !output.onlyTrained)
-        selection.buffers.push_back({b, std::move(*entry)});
+      for (Entry &entry :
+           choose({{buffer.name}, buffer.shape, toDType(buffer.dtype)}))
+        if (!output.onlyTrained)
+          selection.buffers.push_back({b, std::move(entry)});
   if (like)
     like->checkAllUsed();
   return selection;

@@ -14,8 +14,9 @@ struct ParameterOutput {
   std::string path;
   /// Leaves out frozen parameters and buffers.
   bool onlyTrained = false;
-  /// A file or folder of weights. Writes the tensors that it has, under its
-  /// names. Empty: all, under the step's names.
+  /// A file or folder of weights, or NAME=PATH of an adapter. Writes the
+  /// tensors that it has, under its names; a tied parameter under each of them.
+  /// Empty: all, under the step's names.
   std::string like{};
   /// Folders to write to, in turn, if `path` cannot be written.
   std::vector<std::string> elsewhere{};

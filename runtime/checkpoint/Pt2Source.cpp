@@ -101,6 +101,7 @@ public:
   }
 
   const std::string &path() const override { return archive.path(); }
+  bool isArchive() const override { return true; }
   std::optional<StoredTensor> find(const std::string &name) override;
   std::vector<std::string> names() const override { return weights; }
   void dropPages() override { archive.dropPages(); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <vector>
 
 namespace fcdp {
 
@@ -47,6 +48,29 @@ void copyElements(const StoredTensor &tensor, int64_t first, int64_t count,
                   std::byte *target) {
   copyUnchecked(tensor, first, count, target);
   requireWhole(tensor);
+}
+
+bool haveSameValues(const StoredTensor &one, const StoredTensor &other) {
+  if (one.dtype != other.dtype || one.shape != other.shape)
+    return false;
+  if (one.storage.data() == other.storage.data() &&
+      one.offset == other.offset && one.strides == other.strides)
+    return true;
+  constexpr int64_t most = 1 << 20;
+  const int64_t width = int64_t(byteSize(one.dtype));
+  const int64_t all = numElements(one.shape);
+  std::vector<std::byte> parts[2];
+  for (int64_t done = 0; done < all; done += most / width) {
+    int64_t count = std::min(most / width, all - done);
+    const StoredTensor *tensors[] = {&one, &other};
+    for (size_t i = 0; i < 2; ++i) {
+      parts[i].resize(size_t(count * width));
+      copyElements(*tensors[i], done, count, parts[i].data());
+    }
+    if (parts[0] != parts[1])
+      return false;
+  }
+  return true;
 }
 
 bool isConvertible(DType from, DType to) {

@@ -33,6 +33,10 @@ void checkBounds(const StoredTensor &tensor);
 void copyElements(const StoredTensor &tensor, int64_t first, int64_t count,
                   std::byte *target);
 
+/// Returns whether both have the same type, shape and bits. Reads them in parts
+/// of a megabyte. Throws std::runtime_error if a file has shrunk.
+bool haveSameValues(const StoredTensor &one, const StoredTensor &other);
+
 /// Returns whether elements of one type can be stored as another: they are
 /// equal, or both are floating types.
 bool isConvertible(DType from, DType to);

@@ -2,8 +2,7 @@
 #include "checkpoint/WeightNames.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
+#include <set>
 #include <tuple>
 
 namespace fcdp {
@@ -12,17 +11,6 @@ namespace {
 
 /// Longer prefixes are not looked for.
 constexpr size_t kMostWantedComponents = 5, kMostStoredComponents = 2;
-
-constexpr std::array<std::string_view, 6> kWrappers = {
-    "base_layer", "modules_to_save",      "original_module",
-    "_orig_mod",  "_fsdp_wrapped_module", "_checkpoint_wrapped_module"};
-
-bool isWrapper(std::string_view part, std::string_view before) {
-  // The adapter's name stands behind "lora_A" and the like.
-  if (part == "default")
-    return before.starts_with("lora_") || before == "modules_to_save";
-  return std::find(kWrappers.begin(), kWrappers.end(), part) != kWrappers.end();
-}
 
 /// Calls `visit` with each beginning of at most `most` components, which may be
 /// empty, and the rest, which is not.
@@ -38,83 +26,125 @@ void forEachSplit(const std::string &name, size_t most, Visit &&visit) {
   }
 }
 
-} // namespace
-
-std::string withoutWrappers(std::string_view name) {
-  std::string plain;
-  std::string_view before;
-  while (!name.empty()) {
-    size_t dot = name.find('.');
-    std::string_view part = name.substr(0, dot);
-    if (!isWrapper(part, before))
-      plain.append(plain.empty() ? "" : ".").append(part);
-    before = part;
-    name = dot == std::string_view::npos ? "" : name.substr(dot + 1);
-  }
-  return plain;
+/// Returns the last component of a prefix, which ends with a dot.
+std::string_view lastComponent(std::string_view prefix) {
+  prefix.remove_suffix(prefix.empty() ? 0 : 1);
+  size_t dot = prefix.rfind('.');
+  return dot == std::string_view::npos ? prefix : prefix.substr(dot + 1);
 }
 
+} // namespace
+
 WeightNames::WeightNames(const std::vector<std::string> &wanted,
-                         const std::vector<std::string> &stored) {
+                         const std::vector<std::string> &stored,
+                         WeightOrigin origin)
+    : fileOrigin(std::move(origin)) {
+  all.reserve(stored.size());
   for (const std::string &name : stored) {
-    exact.emplace(name, name);
-    auto [it, isNew] = plain.emplace(withoutWrappers(name), name);
-    if (!isNew)
-      it->second.clear();
+    const Stored &one = all.emplace_back(Stored{name, parseTensorName(name)});
+    exact.emplace(name, &one);
+    byStored.emplace(one.parsed.stored, &one);
+    byBase.emplace(one.parsed.base, &one);
   }
   choosePrefixes(wanted);
 }
 
-/// Chooses the prefixes that find most names, and of those the shortest. Keeps
-/// both empty if two different choices are equally good.
+const std::string &WeightNames::mainName(const TensorName &name) const {
+  return fileOrigin.isAdapter ? name.stored : name.base;
+}
+
+/// Chooses the prefixes that find most names. Keeps both empty if two different
+/// choices are equally good.
 void WeightNames::choosePrefixes(const std::vector<std::string> &wanted) {
   std::multimap<std::string, std::string> prefixesOf;
-  for (const auto &[name, file] : plain)
+  for (const auto &[name, file] : fileOrigin.isAdapter ? byStored : byBase)
     forEachSplit(name, kMostStoredComponents,
                  [&](const std::string &prefix, const std::string &rest) {
                    // "weight" alone says nothing.
                    if (prefix.empty() || rest.find('.') != std::string::npos)
                      prefixesOf.emplace(rest, prefix);
                  });
-  std::map<std::pair<std::string, std::string>, size_t> found;
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> found;
+  std::set<std::string> names;
   for (const std::string &name : wanted)
-    forEachSplit(withoutWrappers(name), kMostWantedComponents,
+    names.insert(mainName(parseTensorName(name)));
+  for (const std::string &name : names)
+    forEachSplit(name, kMostWantedComponents,
                  [&](const std::string &prefix, const std::string &rest) {
                    auto [first, last] = prefixesOf.equal_range(rest);
                    for (; first != last; ++first)
-                     ++found[{prefix, first->second}];
+                     // With an equal end, a shorter pair says the same.
+                     if (prefix.empty() || first->second.empty() ||
+                         lastComponent(prefix) != lastComponent(first->second))
+                       found[{prefix, first->second}].insert(name);
                  });
-  auto rank = [](const auto &choice) {
-    const auto &[prefixes, count] = choice;
-    return std::pair(count,
-                     -int64_t(prefixes.first.size() + prefixes.second.size()));
-  };
-  const std::pair<const std::pair<std::string, std::string>, size_t> *best =
-      nullptr;
-  bool isUnique = true;
-  for (const auto &choice : found) {
-    if (!best || rank(choice) >= rank(*best)) {
-      isUnique = !best || rank(choice) != rank(*best);
-      best = &choice;
-    }
-  }
-  if (best && isUnique)
-    std::tie(wantedPrefix, storedPrefix) = best->first;
+  size_t most = 0;
+  for (const auto &[prefixes, of] : found)
+    most = std::max(most, of.size());
+  std::vector<std::pair<std::string, std::string>> best;
+  for (const auto &[prefixes, of] : found)
+    if (of.size() == most)
+      best.push_back(prefixes);
+  if (best.empty() || best.front() == std::pair<std::string, std::string>())
+    return;
+  if (best.size() == 1)
+    std::tie(wantedPrefix, storedPrefix) = best.front();
+  else
+    for (const auto &[prefix, other] : best)
+      equalPrefixes.push_back(prefix);
 }
 
-const std::string *WeightNames::find(const std::string &wanted) const {
-  auto in = [](const std::map<std::string, std::string> &names,
-               const std::string &name) -> const std::string * {
-    auto found = names.find(name);
-    return found == names.end() || found->second.empty() ? nullptr
-                                                         : &found->second;
+bool WeightNames::isLike(const TensorName &wanted, const TensorName &stored,
+                         Likeness likeness) const {
+  const bool isBase = stored.kind == TensorKind::Base;
+  const bool isOwn = isBase || stored.kind == TensorKind::Original;
+  const bool wantsOwn =
+      wanted.kind == TensorKind::Base || wanted.kind == TensorKind::Original;
+  const bool isFilesAdapter =
+      fileOrigin.adapter.empty() || fileOrigin.adapter == wanted.adapter;
+  switch (likeness) {
+  case Likeness::Equal:
+    return true;
+  case Likeness::Stored:
+    if (wantsOwn)
+      return stored.kind == wanted.kind;
+    if (stored.kind == wanted.kind)
+      return stored.adapter.empty() ? isFilesAdapter
+                                    : stored.adapter == wanted.adapter;
+    return wanted.kind == TensorKind::Copy && isBase && fileOrigin.isAdapter &&
+           isFilesAdapter;
+  case Likeness::Unwrapped:
+    if (wantsOwn)
+      return isOwn && !fileOrigin.isAdapter;
+    return stored.kind == wanted.kind && !stored.adapter.empty() &&
+           stored.adapter != wanted.adapter;
+  case Likeness::Copied:
+    return wanted.kind == TensorKind::Copy && isOwn && !fileOrigin.isAdapter;
+  }
+  return false;
+}
+
+std::vector<std::string> WeightNames::find(const std::string &wanted,
+                                           Likeness likeness) const {
+  if (likeness == Likeness::Equal)
+    return exact.contains(wanted) ? std::vector{wanted}
+                                  : std::vector<std::string>{};
+  const TensorName parsed = parseTensorName(wanted);
+  const bool isStored = likeness == Likeness::Stored;
+  const auto &names = isStored ? byStored : byBase;
+  auto like = [&](const std::string &name) {
+    std::vector<std::string> found;
+    auto [first, last] = names.equal_range(name);
+    for (; first != last; ++first)
+      if (isLike(parsed, first->second->parsed, likeness))
+        found.push_back(first->second->name);
+    return found;
   };
-  if (const std::string *name = in(exact, wanted))
-    return name;
-  std::string name = withoutWrappers(wanted);
-  if (name.starts_with(wantedPrefix))
-    name.replace(0, wantedPrefix.size(), storedPrefix);
-  return in(plain, name);
+  std::string name = isStored ? parsed.stored : parsed.base;
+  std::vector<std::string> found = like(name);
+  if (found.empty() && name.starts_with(wantedPrefix))
+    found = like(name.replace(0, wantedPrefix.size(), storedPrefix));
+  return found;
 }
 
 } // namespace fcdp

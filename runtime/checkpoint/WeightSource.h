@@ -22,6 +22,8 @@ public:
   /// The names of parameters and persistent buffers.
   virtual std::vector<std::string> names() const = 0;
   virtual const std::string &path() const = 0;
+  /// Returns whether it is the archive of an exported program.
+  virtual bool isArchive() const { return false; }
   /// Takes what was read out of the process's memory. Reading it again is slow.
   virtual void dropPages() = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Session.h"
 
+#include "checkpoint/AdapterFiles.h"
 #include "checkpoint/FileDigest.h"
 #include "checkpoint/MatchedWeights.h"
 #include "checkpoint/Shards.h"
@@ -77,7 +78,8 @@ std::vector<FileFact> weightFiles(const std::vector<std::string> &paths) {
     std::string name = "the weights";
     if (paths.size() > 1)
       name += ", file " + std::to_string(files.size() + 1);
-    files.push_back({{name, "", path}, FileSet(path)});
+    const std::string file = pathOfWeights(path);
+    files.push_back({{name, "", file}, FileSet(file)});
   }
   return files;
 }

@@ -56,10 +56,10 @@ public:
 
   /// Collective. Reads the values of all parameters, and of the buffers that
   /// the step has no values of, from .pt2 and safetensors files, and folders of
-  /// the latter; each from the first that has it, under its own name or one
-  /// that differs as checkpoint/WeightNames.h says. Each rank reads and keeps
-  /// its shards. Returns what a user should know, a sentence each. Before the
-  /// first step only. Throws BadWeights.
+  /// the latter; each from the file with the most specific name of it, as
+  /// checkpoint/WeightMatching.h says. NAME=PATH is for the adapter NAME of the
+  /// step. Each rank reads and keeps its shards. Returns what a user should
+  /// know, a sentence each. Before the first step only. Throws BadWeights.
   std::vector<std::string> loadWeights(const std::vector<std::string> &paths);
   /// Collective. Writes parameters and persistent buffers, by rank 0. Throws
   /// FileFailed if they cannot be written, not even to a folder of

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
 
+#include "checkpoint/AdapterFiles.h"
+
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
@@ -142,11 +144,12 @@ void checkCheckpoints(const Options &options) {
 
 /// Checks that no file is read and written, or written twice.
 void checkFiles(const Options &options) {
-  std::vector<NamedFile> read = {{"STEP", options.step},
-                                 {"--params-like", options.params.like},
-                                 {"--resume", options.resumeFrom}};
+  std::vector<NamedFile> read = {
+      {"STEP", options.step},
+      {"--params-like", pathOfWeights(options.params.like)},
+      {"--resume", options.resumeFrom}};
   for (const std::string &path : options.weights)
-    read.push_back({"--weights", path});
+    read.push_back({"--weights", pathOfWeights(path)});
   for (const auto &[option, inputs] :
        {std::pair("--input", &options.inputs),
         std::pair("--eval-input", &options.evaluation.inputs)})
@@ -202,8 +205,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Read the values of parameters and buffers from this file or "
                  "folder: the exported .pt2, a safetensors file, or a folder "
                  "of such files as Hugging Face's models are stored. May be "
-                 "given several times; a tensor comes from the first that has "
-                 "it")
+                 "given several times, in any order: a tensor comes from the "
+                 "file with the most specific name of it, and from a .pt2 only "
+                 "if no other file has it. NAME=PATH is for the adapter NAME "
+                 "of several")
       ->type_size(1)
       ->allow_extra_args(false);
   app.add_option("--steps", options.steps,

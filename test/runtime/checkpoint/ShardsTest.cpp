@@ -378,6 +378,152 @@ TEST_F(ShardsTest, AllMissingWeightsAreListed) {
   }
 }
 
+/// Files of weights for a step with an adapter, beside those of ShardsTest.
+class AdapterWeightsTest : public ShardsTest {
+protected:
+  AdapterWeightsTest() {
+    plan.parameters[0]->names = {"m.a.original_module.weight",
+                                 "m.tied.original_module.weight"};
+    plan.parameters[1]->names = {"m.b.lora_A.default.weight"};
+    plan.buffers[0]->name = "m.a.modules_to_save.default.weight";
+    plan.buffers[0]->shape = {5};
+  }
+
+  using Tensors = std::map<std::string, Floats>;
+  std::string write(const std::string &path, const Tensors &tensors) {
+    std::vector<SafetensorsWriter::Entry> entries;
+    for (const auto &[name, values] : tensors)
+      entries.push_back(
+          {{name},
+           values.size() == 6 ? Shape{2, 3} : Shape{int64_t(values.size())},
+           DType::F32});
+    std::filesystem::create_directories(
+        std::filesystem::path(folder.file(path)).parent_path());
+    SafetensorsWriter writer(folder.file(path), entries);
+    for (const auto &[name, values] : tensors)
+      writer.write(std::as_bytes(std::span(values)));
+    writer.finish();
+    return folder.file(path);
+  }
+  Floats read(WeightSource &source, const std::string &name) {
+    StoredTensor tensor = *source.find(name);
+    Floats values(numElements(tensor.shape));
+    copyElements(tensor, 0, values.size(),
+                 reinterpret_cast<std::byte *>(values.data()));
+    return values;
+  }
+  std::string errorOf(const std::vector<std::string> &given) {
+    try {
+      MatchedWeights weights(plan, given);
+    } catch (const std::runtime_error &error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  const Floats five = {1, 1, 1, 1, 1}, other = {2, 2, 2, 2, 2}, six = Floats(6);
+  std::string base = write("base", {{"m.a.weight", five}});
+  std::string adapter = write("adapter_model.safetensors",
+                              {{"base_model.model.m.a.weight", other},
+                               {"base_model.model.m.b.lora_A.weight", six}});
+};
+
+TEST_F(AdapterWeightsTest, TheOrderOfFilesDoesNotDecide) {
+  for (const auto &given : {std::vector{base, adapter}, {adapter, base}}) {
+    MatchedWeights weights(plan, given);
+    EXPECT_EQ(read(weights, "m.a.original_module.weight"), five);
+    EXPECT_EQ(read(weights, "m.tied.original_module.weight"), five);
+    EXPECT_EQ(read(weights, "m.a.modules_to_save.default.weight"), other);
+    EXPECT_EQ(read(weights, "m.b.lora_A.default.weight"), six);
+  }
+}
+
+TEST_F(AdapterWeightsTest, EquallySpecificValuesMustBeEqual) {
+  std::string second = write("second", {{"m.a.weight", five}});
+  EXPECT_EQ(errorOf({base, second, adapter}), "");
+  second = write("second", {{"m.a.weight", other}});
+  std::string end = " have different values, and both are "
+                    "'m.a.original_module.weight' of the step, a tied "
+                    "parameter; leave one of them out";
+  EXPECT_EQ(errorOf({base, second, adapter}),
+            base + ": 'm.a.weight' and 'm.a.weight' in " + second + end);
+  std::string both =
+      write("both", {{"m.a.weight", five}, {"m.tied.weight", other}});
+  EXPECT_EQ(errorOf({both, adapter}),
+            both + ": 'm.a.weight' and 'm.tied.weight' in " + both + end);
+}
+
+TEST_F(AdapterWeightsTest, NothingOfAnAdapterIsLeftOut) {
+  std::string wide = write("wide/adapter_model.safetensors",
+                           {{"base_model.model.m.a.weight", other},
+                            {"base_model.model.m.b.lora_A.weight", six},
+                            {"base_model.model.m.c.lora_A.weight", six}});
+  EXPECT_EQ(errorOf({base, wide}),
+            wide +
+                ": expected an adapter of the step's model, got 1 tensor "
+                "that the step has not: 'base_model.model.m.c.lora_A.weight'");
+  std::string whole = write("whole", {{"m.b.lora_A.default.weight", six}});
+  EXPECT_EQ(errorOf({base, adapter, whole}),
+            adapter +
+                ": 'base_model.model.m.b.lora_A.weight' of an adapter is "
+                "not used, as the step's 'm.b.lora_A.default.weight' is "
+                "'m.b.lora_A.default.weight' in " +
+                whole + "; leave one of the files out");
+}
+
+TEST_F(AdapterWeightsTest, ATrainedAdapterHasItsOwnCopies) {
+  std::string thin = write("thin/adapter_model.safetensors",
+                           {{"base_model.model.m.b.lora_A.weight", six}});
+  EXPECT_TRUE(
+      errorOf({base, thin})
+          .starts_with(base + ", " + thin +
+                       ": 'm.a.modules_to_save.default.weight': expected"));
+}
+
+TEST_F(AdapterWeightsTest, SeveralAdaptersAreToldApart) {
+  plan.parameters[1]->names = {"m.b.lora_A.one.weight"};
+  plan.buffers[0]->name = "m.b.lora_A.two.weight";
+  auto lora = [&](const std::string &name, float value) {
+    return write(name + "/adapter_model.safetensors",
+                 {{"base_model.model.m.b.lora_A.weight",
+                   value == 6 ? six : Floats(5, value)}});
+  };
+  std::string first = lora("x", 6), second = lora("y", 4);
+  EXPECT_NE(errorOf({base, first, second}).find("name the adapter"),
+            std::string::npos);
+  MatchedWeights named(plan, {base, "two=" + second, "one=" + first});
+  EXPECT_EQ(read(named, "m.b.lora_A.two.weight"), Floats(5, 4));
+  // With one of them named, the other file is for the other one.
+  MatchedWeights rest(plan, {base, first, "two=" + second});
+  EXPECT_EQ(read(rest, "m.b.lora_A.two.weight"), Floats(5, 4));
+  // PEFT names a folder after its adapter.
+  MatchedWeights folders(plan, {base, first, lora("two", 3)});
+  EXPECT_EQ(read(folders, "m.b.lora_A.two.weight"), Floats(5, 3));
+  EXPECT_EQ(errorOf({base, first, "three=" + second}),
+            "three=" + second +
+                ": expected the name of an adapter of the step ('one', "
+                "'two'), got 'three'");
+}
+
+TEST_F(ShardsTest, AnArchiveGivesWhatNoOtherFileHas) {
+  SafetensorsWriter writer(folder.file("a"), {{{"a"}, {2, 3}, DType::F32}});
+  Floats values(6, 9);
+  writer.write(std::as_bytes(std::span(values)));
+  writer.finish();
+  std::string archived = folder.file("w.pt2"), own = folder.file("a");
+  for (const auto &given : {std::vector{archived, own}, {own, archived}}) {
+    MatchedWeights weights(plan, given);
+    Floats found(6);
+    copyElements(*weights.find("a"), 0, 6,
+                 reinterpret_cast<std::byte *>(found.data()));
+    EXPECT_EQ(found, values);
+    EXPECT_EQ(weights.notes(),
+              std::vector<std::string>{archived +
+                                       ", an archive, gives 2 tensors that no "
+                                       "other file has: 'b', 'kept'"});
+  }
+}
+
 TEST_F(ShardsTest, MissingParameterIsNamed) {
   plan.parameters[1]->names = {"c"};
   try {
@@ -546,6 +692,53 @@ TEST_F(ParameterFilesTest, NamesOfAnotherFile) {
   plan.parameters.erase(plan.parameters.begin());
   expectError({.path = folder.file("x"), .like = folder.file("like")},
               "got 'base.a.weight', which the step has not");
+}
+
+TEST_F(ParameterFilesTest, AllNamesOfATiedParameterInAnotherFile) {
+  Floats zeros(4);
+  std::string apart = folder.file("apart"), shared = folder.file("shared");
+  SafetensorsWriter writer(
+      apart, {{{"a.weight"}, {2}, DType::F32}, {{"tied"}, {2}, DType::F32}});
+  writer.write(std::as_bytes(std::span(zeros)));
+  writer.finish();
+  SafetensorsWriter other(shared, {{{"a.weight", "tied"}, {2}, DType::F32}});
+  other.write(std::as_bytes(std::span(zeros).first(2)));
+  other.finish();
+  std::map<std::string, Floats> both = {{"a.weight", {1, 2}}, {"tied", {1, 2}}};
+  for (const auto &[like, isApart] :
+       {std::pair(apart, true), std::pair(shared, false)}) {
+    std::string out = folder.file(isApart ? "out-apart" : "out-shared");
+    save({.path = out, .like = like});
+    EXPECT_EQ(read(out), both);
+    // Readers that know no second names find what the other file has.
+    auto source = openWeights(out);
+    EXPECT_EQ(source->find("a.weight")->storage.data() !=
+                  source->find("tied")->storage.data(),
+              isApart);
+  }
+}
+
+TEST_F(ParameterFilesTest, TheNamesOfPeft) {
+  plan.parameters[0]->names = {"m.a.modules_to_save.x.weight",
+                               "m.tied.modules_to_save.x.weight"};
+  plan.parameters[1]->names = {"m.b.lora_magnitude_vector.x.weight"};
+  plan.parameters[2]->names = {"m.a.original_module.weight"};
+  const std::map<std::string, Floats> stored = {
+      {"base_model.model.m.a.weight", {1, 2}},
+      {"base_model.model.m.tied.weight", {1, 2}},
+      {"base_model.model.m.b.lora_magnitude_vector", {3, 4, 5}}};
+  std::vector<SafetensorsWriter::Entry> entries;
+  for (const auto &[name, values] : stored)
+    entries.push_back({{name}, {int64_t(values.size())}, DType::F32});
+  std::string like = folder.file("adapter_model.safetensors");
+  Floats zeros(7);
+  SafetensorsWriter writer(like, entries);
+  writer.write(std::as_bytes(std::span(zeros)));
+  writer.finish();
+  save({.path = folder.file("out"), .like = like});
+  EXPECT_EQ(read(folder.file("out")), stored);
+  save({.path = folder.file("again"), .like = "x=" + like});
+  EXPECT_EQ(read(folder.file("again")), stored);
 }
 
 TEST_F(ParameterFilesTest, NothingStaysOfAnUnfinishedFolder) {

@@ -9,16 +9,25 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// Returns the stored names that are found for `wanted`; "" for none.
-Names findAll(const Names &wanted, const Names &stored) {
-  WeightNames names(wanted, stored);
+/// Returns the stored name that is the most like each of `wanted`; "" for none,
+/// and several with a comma between them.
+Names findAll(const Names &wanted, const Names &stored,
+              const WeightOrigin &origin = {}) {
+  WeightNames names(wanted, stored, origin);
   Names found;
   for (const std::string &name : wanted) {
-    const std::string *one = names.find(name);
-    found.push_back(one ? *one : "");
+    Names all;
+    for (size_t i = 0; i < kNumLikenesses && all.empty(); ++i)
+      all = names.find(name, Likeness(i));
+    std::string text;
+    for (const std::string &one : all)
+      text += (text.empty() ? "" : ", ") + one;
+    found.push_back(text);
   }
   return found;
 }
+
+const WeightOrigin kAdapter = {.isAdapter = true};
 
 TEST(WeightNamesTest, EqualNamesAreTakenAsTheyAre) {
   Names names = {"a.weight", "model.a.weight", "lora_A.default.weight"};
@@ -53,20 +62,52 @@ TEST(WeightNamesTest, WrappersOfPeft) {
             (Names{"", "", "base_model.model.model.q.lora_A.weight"}));
 }
 
-TEST(WeightNamesTest, WithoutWrappers) {
-  EXPECT_EQ(withoutWrappers("_orig_mod.a._fsdp_wrapped_module.weight"),
-            "a.weight");
-  EXPECT_EQ(withoutWrappers("a.modules_to_save.default.weight"), "a.weight");
-  EXPECT_EQ(withoutWrappers("default.weight"), "default.weight");
-  EXPECT_EQ(withoutWrappers("weight"), "weight");
+TEST(WeightNamesTest, AnAdapterHasTheCopyAndTheBaseTheOriginal) {
+  Names wanted = {"base_model.model.m.embed.original_module.weight",
+                  "base_model.model.m.embed.modules_to_save.default.weight",
+                  "base_model.model.m.q.base_layer.bias"};
+  EXPECT_EQ(findAll(wanted,
+                    {"base_model.model.m.embed.weight",
+                     "base_model.model.m.q.base_layer.bias"},
+                    kAdapter),
+            (Names{"", "base_model.model.m.embed.weight",
+                   "base_model.model.m.q.base_layer.bias"}));
+  EXPECT_EQ(findAll(wanted, {"m.embed.weight", "m.q.bias"}),
+            (Names{"m.embed.weight", "m.embed.weight", "m.q.bias"}));
+}
+
+TEST(WeightNamesTest, AdaptersInsideTheModelAreStoredWithPeftsBeginning) {
+  EXPECT_EQ(findAll({"m.q.lora_A.default.weight", "m.q.base_layer.weight",
+                     "m.head.modules_to_save.default.weight"},
+                    {"base_model.model.m.q.lora_A.weight",
+                     "base_model.model.m.head.weight"},
+                    kAdapter),
+            (Names{"base_model.model.m.q.lora_A.weight", "",
+                   "base_model.model.m.head.weight"}));
+}
+
+TEST(WeightNamesTest, AnAdapterIsForItsNameAlone) {
+  Names wanted = {"m.q.lora_A.one.weight", "m.q.lora_A.two.weight"};
+  EXPECT_EQ(findAll(wanted, {"m.q.lora_A.weight"},
+                    {.isAdapter = true, .adapter = "two"}),
+            (Names{"", "m.q.lora_A.weight"}));
+  // A whole model may have the adapter under another name.
+  EXPECT_EQ(findAll({"m.q.lora_A.one.weight"}, {"m.q.lora_A.other.weight"}),
+            Names{"m.q.lora_A.other.weight"});
 }
 
 TEST(WeightNamesTest, DontGuessBetweenEqualChoices) {
   EXPECT_EQ(findAll({"one.fc.weight", "two.fc.weight"}, {"fc.weight"}),
             (Names{"", ""}));
-  EXPECT_EQ(
-      findAll({"q.weight"}, {"q.base_layer.weight", "q._orig_mod.weight"}),
-      (Names{""}));
+  // The shorter beginning is no better one.
+  EXPECT_EQ(findAll({"one.fc.weight", "three.fc.weight"}, {"fc.weight"}),
+            (Names{"", ""}));
+  EXPECT_EQ(WeightNames({"one.fc.weight", "two.fc.weight"}, {"fc.weight"})
+                .undecided(),
+            (Names{"one.", "two."}));
+  EXPECT_EQ(findAll({"q.weight"},
+                    {"q._fsdp_wrapped_module.weight", "q._orig_mod.weight"}),
+            Names{"q._fsdp_wrapped_module.weight, q._orig_mod.weight"});
 }
 
 TEST(WeightNamesTest, DontMatchByTheLastComponentAlone) {

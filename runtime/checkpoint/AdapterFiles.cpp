@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "checkpoint/AdapterFiles.h"
+#include "checkpoint/FileErrors.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+namespace fcdp {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool isThere(const fs::path &path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+/// Returns whether PEFT names such a file so, or it is in such a folder.
+bool isNamedAsAdapter(const fs::path &path) {
+  return path.filename().string().starts_with("adapter_model") ||
+         (isThere(path / "adapter_config.json") &&
+          !isThere(path / "config.json"));
+}
+
+/// Returns whether all names are as PEFT stores them, and none is as a model
+/// with adapters has it.
+bool hasNamesOfAdapter(const std::vector<std::string> &names) {
+  return !names.empty() &&
+         std::all_of(names.begin(), names.end(), [](const auto &name) {
+           TensorName parsed = parseTensorName(name);
+           return parsed.adapter.empty() &&
+                  (parsed.kind == TensorKind::Adapter ||
+                   (parsed.kind == TensorKind::Base &&
+                    name.starts_with("base_model.model.")));
+         });
+}
+
+std::set<std::string> adaptersOf(const std::vector<TensorNames> &wanted) {
+  std::set<std::string> adapters;
+  for (const TensorNames &names : wanted)
+    for (const std::string &name : names)
+      adapters.insert(parseTensorName(name).adapter);
+  adapters.erase("");
+  return adapters;
+}
+
+std::string nameOfFolder(const std::string &path) {
+  fs::path whole = fs::path(path).lexically_normal();
+  std::error_code error;
+  if (!fs::is_directory(whole, error))
+    whole = whole.parent_path();
+  return whole.filename().empty() ? whole.parent_path().filename().string()
+                                  : whole.filename().string();
+}
+
+/// Gives the adapters that have no name yet to the only one that is left.
+void nameTheRest(std::vector<GivenWeights> &all,
+                 std::set<std::string> adapters) {
+  for (const GivenWeights &one : all)
+    adapters.erase(one.origin.adapter);
+  if (adapters.size() == 1)
+    for (GivenWeights &one : all)
+      if (one.origin.isAdapter && one.origin.adapter.empty())
+        one.origin.adapter = *adapters.begin();
+}
+
+} // namespace
+
+std::string pathOfWeights(const std::string &given) {
+  size_t equals = given.find('=');
+  return equals == std::string::npos || isThere(given)
+             ? given
+             : given.substr(equals + 1);
+}
+
+std::string adviceOnForm(const std::string &path,
+                         const std::string &direction) {
+  if (!isThere(fs::path(path) / "config.json"))
+    return "";
+  const bool isRead = direction == "to-model";
+  return std::string("; if Transformers stores the model in another form than "
+                     "it has, ") +
+         (isRead ? "convert it first (fcdp-ckpt convert " + path + " NEW"
+                 : "write all and convert that (fcdp-ckpt convert OUT NEW "
+                   "--config=" +
+                       path + "/config.json") +
+         " --to=hf --transformers=" + direction + ")";
+}
+
+std::vector<GivenWeights> openGiven(const std::vector<std::string> &given,
+                                    const std::vector<TensorNames> &wanted) {
+  const std::set<std::string> adapters = adaptersOf(wanted);
+  std::vector<GivenWeights> all;
+  for (const std::string &one : given) {
+    const std::string path = pathOfWeights(one);
+    std::string name = one.substr(0, one.size() - path.size());
+    if (!name.empty())
+      name.pop_back();
+    if (!name.empty() && !adapters.contains(name)) {
+      std::string known;
+      for (const std::string &adapter : adapters)
+        known += (known.empty() ? "'" : ", '") + adapter + "'";
+      throwAt(one, "expected the name of an adapter of the step (" +
+                       (known.empty() ? "it has none" : known) + "), got '" +
+                       name + "'");
+    }
+    GivenWeights weights{openWeights(path), {}};
+    WeightOrigin &origin = weights.origin;
+    origin.isAdapter = !weights.source->isArchive() &&
+                       (!name.empty() || isNamedAsAdapter(path) ||
+                        hasNamesOfAdapter(weights.source->names()));
+    origin.adapter = name;
+    if (std::string folder = nameOfFolder(path);
+        origin.isAdapter && name.empty() && adapters.contains(folder))
+      origin.adapter = folder;
+    all.push_back(std::move(weights));
+  }
+  nameTheRest(all, adapters);
+  return all;
+}
+
+} // namespace fcdp

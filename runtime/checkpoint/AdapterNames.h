@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The names that PEFT gives to the tensors of a model with adapters, and the
+// names under which it stores them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace fcdp {
+
+/// What a tensor is to PEFT.
+enum class TensorKind {
+  /// It is the model's own.
+  Base,
+  /// It is the model's own, and an adapter has a copy to train
+  /// ("original_module").
+  Original,
+  /// It is an adapter's copy of a tensor of the model ("modules_to_save").
+  Copy,
+  /// Only adapters have such a tensor ("lora_A").
+  Adapter,
+};
+
+/// A name without what wrappers insert.
+struct TensorName {
+  TensorKind kind = TensorKind::Base;
+  /// The adapter's name. It is empty for the model's own tensors, and for those
+  /// that PEFT has stored.
+  std::string adapter;
+  /// The name under which PEFT stores a tensor of an adapter: it lacks the
+  /// adapter's name, and the components of torch.compile, FSDP and activation
+  /// checkpointing.
+  std::string stored;
+  /// The name in the model without adapters.
+  std::string base;
+};
+
+TensorName parseTensorName(std::string_view name);
+
+} // namespace fcdp

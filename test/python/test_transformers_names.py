@@ -105,6 +105,16 @@ def test_a_group_is_made_when_it_is_read(tmp_path: Path) -> None:
     assert all(".layers.1." in name and ".experts." in name for name in read)
 
 
+def test_names_that_begin_otherwise_need_no_conversion(tmp_path: Path) -> None:
+    model = FAMILIES["llama"].build("llama")
+    stored = {"whole": save(model, tmp_path / "whole"), "base": save(model.model, tmp_path / "base")}
+    for read in (model, model.model):
+        for folder in stored.values():
+            assert not transformers_names.plan_to_model(read, list(weights_of(folder))).is_needed
+    mixture, folder = mixtral(tmp_path / "mixture")
+    assert transformers_names.plan_to_model(mixture, list(weights_of(folder))).is_needed
+
+
 def test_a_model_inside_of_another_module(tmp_path: Path, convert: Callable[..., str]) -> None:
     model, folder = mixtral(tmp_path / "stored")
     step = tmp_path / "step.safetensors"

@@ -54,7 +54,9 @@ class Plan:
     @property
     def is_needed(self) -> bool:
         """Returns whether names differ by more than what all of them begin with, which fcdp finds by itself, or pieces do."""
-        return any(group.converter is not None for group in self.groups) or len(set(map(_beginnings, self.groups))) > 1
+        known = self.model.state_dict()
+        beginnings = {_beginnings(group) for group in self.groups if group.target in known}
+        return len(beginnings) > 1 or any(group.converter is not None for group in self.groups)
 
     def convert_group(self, group: _Group, read: Callable[[str], torch.Tensor]) -> dict[str, torch.Tensor]:
         """Returns the new tensors of a group by name."""

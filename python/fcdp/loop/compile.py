@@ -18,6 +18,7 @@ from fcdp.loop.job import Job, find_launch
 from fcdp.loop.library import call
 from fcdp.loop.optimizer import optimizer_options
 from fcdp.loop.step import Step, require_none_open
+from fcdp.loop.weights import load_files
 
 _numbers = itertools.count()
 
@@ -64,8 +65,10 @@ def compile(
         some parameters) and another one over the rest, [muon, adamw]. Their settings and parameter groups are taken over.
         They make no steps themselves.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
-    weights: files or folders with the parameters' values, as fcdp-run --weights takes them. By default they are those of
-        `model`, which must be equal on all ranks (seed them alike); a model of fcdp.empty_weights() has none.
+    weights: files or folders with the parameters' values, as fcdp-run --weights takes them. Folders of Transformers whose
+        tensors are not the model's are converted, which takes as much of the cache's disk until they are read. What is
+        taken from where, if it is not plain, is a warning. By default the values are those of `model`, which must be equal
+        on all ranks (seed them alike); a model of fcdp.empty_weights() has none.
     check: compare the step with eager PyTorch before it is compiled for the first time.
     cache: a folder for compiled steps (by default FCDP_CACHE, or ~/.cache/fcdp). A step whose exported graph and options
         are the same is not compiled again.
@@ -134,7 +137,7 @@ def compile(
         step.load_model(model)
     else:
         paths = [weights] if isinstance(weights, (str, os.PathLike)) else weights
-        step.load_weights([os.fspath(path) for path in paths])
+        load_files(step, model, [os.fspath(path) for path in paths], job, folder)
     return step
 
 

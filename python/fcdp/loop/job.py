@@ -61,11 +61,18 @@ class Job:
 
     def first_makes(self, key: str, make: Callable[[], bytes]) -> bytes:
         """Collective. Returns what `make` returns on rank 0. An error there is raised on all ranks."""
+        return self._one_makes(key, 0, make)
+
+    def first_of_node_makes(self, key: str, make: Callable[[], bytes]) -> bytes:
+        """Collective. Returns what `make` returns on the first rank of this node. An error is raised on its ranks."""
+        return self._one_makes(f"{key}/{self.launch.node}", self.launch.rank - self.launch.local, make)
+
+    def _one_makes(self, key: str, rank: int, make: Callable[[], bytes]) -> bytes:
         if self._store is None:
             return make()
         key = self._prefix + key
-        if self.launch.rank != 0:
-            return self._receive(key)
+        if self.launch.rank != rank:
+            return self._receive(key, rank)
         try:
             made = make()
         except BaseException as error:
@@ -81,19 +88,19 @@ class Job:
         """The store does what anybody says, and a step that is received is loaded like a program."""
         return hmac.digest(self.launch.secret.encode(), key.encode() + b"\0" + value, hashlib.sha256)
 
-    def _receive(self, key: str) -> bytes:
+    def _receive(self, key: str, rank: int) -> bytes:
         try:
             received = self._store.get(key)
         except DistError as error:
-            raise StepError("peer failed", f"rank 0 did not make {key}: {error}") from error
+            raise StepError("peer failed", f"rank {rank} did not make {key}: {error}") from error
         proof, value = received[:_PROOF_BYTES], received[_PROOF_BYTES:]
         if not hmac.compare_digest(proof, self._proof_of(key, value)):
             raise StepError(
                 "peer failed",
-                f"expected {key} from rank 0, got it from a process without the job's secret (FCDP_JOB_KEY)",
+                f"expected {key} from rank {rank}, got it from a process without the job's secret (FCDP_JOB_KEY)",
             )
         if value[:1] == b"-":
-            raise StepError("peer failed", f"rank 0: {value[1:].decode()}")
+            raise StepError("peer failed", f"rank {rank}: {value[1:].decode()}")
         return value[1:]
 
 

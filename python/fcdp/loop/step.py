@@ -133,9 +133,10 @@ class Step:
         for names, role, _, persistent in self._states:
             if role != _VALUE:
                 continue
-            name = next((name for name in names if name in tensors), None)
-            if name is not None:
-                found[names[0]] = tensors[name]
+            given = [name for name in names if name in tensors]
+            if given:
+                self._check_tied(given, tensors)
+                found[names[0]] = tensors[given[0]]
             elif persistent:
                 # The compiled step has the values of all others: constants, and buffers that no state dict has.
                 raise self._failed("misuse", f"expected a value of '{names[0]}', got none")
@@ -146,6 +147,16 @@ class Step:
         self._check_equal(found)
         for name, tensor in found.items():
             self._set_state(name, _VALUE, tensor)
+
+    def _check_tied(self, names: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> None:
+        """Fails if the names of one tied parameter have different values: which of them would be meant?"""
+        for other in names[1:]:
+            if not _have_same_bits(tensors[names[0]], tensors[other]):
+                raise self._failed(
+                    "misuse",
+                    f"'{names[0]}' and '{other}' have different values, and are one tied parameter of the step: "
+                    "leave one of them out",
+                )
 
     def _set_state(self, name: str, role: str, tensor: torch.Tensor) -> None:
         """Collective if the tensor is a DTensor."""
@@ -317,6 +328,19 @@ def require_none_open() -> None:
     step = _open_step() if _open_step is not None else None
     if step is not None and step._session is not None:
         raise StepError("misuse", "expected no open step in this process, got one: close it before another is compiled")
+
+
+def _have_same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Compares what this rank has of two tensors."""
+    if one is other:
+        return True
+    if one.shape != other.shape or one.dtype != other.dtype or is_sharded(one) != is_sharded(other):
+        return False
+    bits = []
+    for tensor in (one, other):
+        own = tensor.to_local() if is_sharded(tensor) else tensor
+        bits.append(own.detach().cpu().contiguous().reshape(-1).view(torch.uint8))
+    return torch.equal(*bits)
 
 
 def _digest(tensors: Mapping[str, torch.Tensor]) -> bytes:

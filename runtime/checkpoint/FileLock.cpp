@@ -10,9 +10,11 @@
 
 namespace fcdp {
 
-FileLock::FileLock(const std::string &path, const std::string &shownAs,
-                   const std::string &busy, std::chrono::milliseconds patience)
-    : path(path), shownAs(shownAs) {
+/// Calls `tryLock` until it returns true, or throws.
+template <typename TryLock>
+static void awaitLock(TryLock tryLock, const std::string &shownAs,
+                      const std::string &busy,
+                      std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds poll(50);
   const auto end = std::chrono::steady_clock::now() + patience;
   while (!tryLock()) {
@@ -20,6 +22,23 @@ FileLock::FileLock(const std::string &path, const std::string &shownAs,
       throwAt(shownAs, busy);
     std::this_thread::sleep_for(poll);
   }
+}
+
+/// Returns whether no other process has the lock.
+static bool lockNow(const FileDescriptor &file) {
+  return flock(file.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+FileLock::FileLock(const std::string &path, const std::string &shownAs,
+                   const std::string &busy, std::chrono::milliseconds patience)
+    : path(path), shownAs(shownAs) {
+  awaitLock([&] { return tryLock(); }, shownAs, busy, patience);
+}
+
+void FileLock::lockFile(const FileDescriptor &file, const std::string &shownAs,
+                        const std::string &busy,
+                        std::chrono::milliseconds patience) {
+  awaitLock([&] { return lockNow(file); }, shownAs, busy, patience);
 }
 
 FileLock::~FileLock() {
@@ -36,7 +55,7 @@ bool FileLock::tryLock() {
            mode));
   if (!opened)
     throwErrno(shownAs, "locked by " + path);
-  if (flock(opened.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  if (!lockNow(opened))
     return false;
   // The process that had the lock may have removed the file meanwhile.
   struct stat status = {};

@@ -23,6 +23,11 @@ public:
   FileLock &operator=(const FileLock &) = delete;
   ~FileLock();
 
+  /// Locks an open file itself until it is closed, whatever its names. Throws
+  /// as the constructor does.
+  static void lockFile(const FileDescriptor &file, const std::string &shownAs,
+                       const std::string &busy,
+                       std::chrono::milliseconds patience);
   /// Removes the file of a process that was killed.
   static void removeUnused(const std::string &path);
 

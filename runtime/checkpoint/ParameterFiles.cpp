@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/ParameterFiles.h"
 #include "checkpoint/AdapterFiles.h"
+#include "checkpoint/CheckpointFolders.h"
 #include "checkpoint/FileErrors.h"
 #include "checkpoint/SafetensorsWriter.h"
 #include "checkpoint/WeightMatching.h"
@@ -149,6 +150,18 @@ bool isFolder(const std::string &path) {
   return path.ends_with('/') || fs::is_directory(path, error);
 }
 
+/// Throws if the files would be in a checkpoint.
+void checkPlace(const std::string &path) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path), error);
+  const std::string folder =
+      error || isFolder(path) ? path : real.parent_path().string();
+  if (!isStream(path) && isCheckpoint(folder))
+    throwAt(path, "expected a place outside of checkpoints, got one in the "
+                  "checkpoint " +
+                      folder);
+}
+
 /// Writes tensors in their order to one file, or to the files of a folder.
 class TensorFiles {
 public:
@@ -239,6 +252,7 @@ private:
 } // namespace
 
 uint64_t checkOutput(const StepPlan &plan, const ParameterOutput &output) {
+  checkPlace(output.path);
   std::error_code error;
   if (isFolder(output.path))
     for (const fs::directory_entry &entry :
@@ -280,6 +294,7 @@ void saveParameters(const StepPlan &plan, const ParameterOutput &output,
     }
   };
   attempt([&] {
+    checkPlace(output.path);
     selection = select(plan, output);
     files.emplace(output, selection.entries());
   });

@@ -7,7 +7,7 @@ namespace fcdp {
 /// Returns the path of the lock, in a folder that is there.
 static std::string prepareLock(const std::string &run) {
   makeFolder(run);
-  return run + "/.lock";
+  return run + "/" + kRunLockName;
 }
 
 RunLock::RunLock(const std::string &run, std::chrono::milliseconds patience)

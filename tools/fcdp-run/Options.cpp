@@ -87,8 +87,8 @@ void checkWhatIsRun(const Options &options, const std::string &target) {
     throw std::runtime_error("--target: expected --probe-cluster, too; a step "
                              "was compiled for its target");
   if (options.probe.empty()) {
-    // A checkpoint has all that --weights has; a folder may have none yet.
-    bool needsWeights = options.resumeFrom.empty();
+    // A checkpoint has all that --weights has.
+    bool needsWeights = !options.isResumed;
     for (const auto &[name, isMissing] :
          {std::pair("STEP", options.step.empty()),
           std::pair("--weights", needsWeights && options.weights.empty())})
@@ -147,7 +147,8 @@ void checkFiles(const Options &options) {
   std::vector<NamedFile> read = {
       {"STEP", options.step},
       {"--params-like", pathOfWeights(options.params.like)},
-      {"--resume", options.resumeFrom}};
+      {"--resume", options.resumeFrom},
+      {"--save-dir", options.saveDir, true}};
   for (const std::string &path : options.weights)
     read.push_back({"--weights", pathOfWeights(path)});
   for (const auto &[option, inputs] :
@@ -159,7 +160,10 @@ void checkFiles(const Options &options) {
           read.push_back(
               {std::string(option) + " " + input.name, pathOf(file)});
   std::erase_if(read, [](const NamedFile &file) { return file.path.empty(); });
-  checkDistinct(outputFiles(options), read);
+  std::vector<NamedFile> written = outputFiles(options);
+  if (!options.tensorboard.empty())
+    written.push_back({"--tensorboard", options.tensorboard, true});
+  checkDistinct(written, read);
 }
 
 /// Checks that what needs a step is given one.
@@ -302,9 +306,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   app.add_flag(
       "--resume{" + latest + "}", resume,
       "--resume=PATH goes on from a checkpoint, or from the latest one "
-      "in a folder of checkpoints, and needs no --weights. --resume "
-      "goes on from the latest one in --save-dir, and begins with "
-      "--weights if there is none. The mesh, strategy, micro-batches "
+      "in a folder of checkpoints. --resume goes on from the latest one in "
+      "--save-dir, and begins with --weights if there is none. Neither "
+      "needs --weights if there is a checkpoint. The mesh, strategy, "
+      "micro-batches "
       "and input files may differ from those that saved");
   app.add_option("--params-out", options.params.path,
                  "Write parameters and persistent buffers at the end, to this "

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainingRun.h"
 
+#include "checkpoint/CheckpointFolders.h"
+#include "checkpoint/Json.h"
 #include "inputs/SavedPosition.h"
 #include "launch/StopSignals.h"
 #include "output/StateChangeText.h"
@@ -39,6 +41,10 @@ void TrainingRun::run() {
 void TrainingRun::load() {
   if (options.isResumed && resume())
     return;
+  if (options.weights.empty())
+    throw std::runtime_error("--resume: expected a complete checkpoint in " +
+                             options.saveDir +
+                             ", got none; give --weights to begin without one");
   progress.show("loading " + options.weights.front());
   std::vector<std::string> notes = session.loadWeights(options.weights);
   for (const std::string &note : notes)
@@ -62,23 +68,25 @@ bool TrainingRun::resume() {
              options.saveDir))
     lastSaved = firstStep;
   print("resumed from " + loaded->path);
+  if (!loaded->isVerified)
+    print("note: this checkpoint has no digests, as an older release saved it; "
+          "its contents were not compared with anything");
   for (const std::string &change :
        describeChanges(loaded->changes, session.plan().outer != nullptr))
     print(change);
   auto job = nlohmann::json::parse(loaded->job);
-  if (job.contains("skipped_steps") &&
-      job["skipped_steps"].is_number_unsigned())
-    skippedSteps = job["skipped_steps"].get<int64_t>();
-  if (options.evaluation.keepBest && job.contains("best_step") &&
-      job["best_step"].is_number_unsigned() &&
-      job.contains("best_evaluation_loss") &&
-      job["best_evaluation_loss"].is_number())
-    best = {job["best_step"].get<int64_t>(),
-            job["best_evaluation_loss"].get<double>()};
+  const std::string origin = loaded->path + "/" + kIndexName + ".job";
+  const JsonNode saved(job, origin);
+  if (saved.has("skipped_steps"))
+    skippedSteps = saved.at("skipped_steps").integer(0, firstStep);
+  if (options.evaluation.keepBest && saved.has("best_step") &&
+      saved.has("best_evaluation_loss"))
+    best = {saved.at("best_step").integer(0, firstStep),
+            saved.at("best_evaluation_loss").number()};
   if (options.steps == 0)
     return true;
   for (const std::string &difference :
-       goOnAtPosition(job, firstStep, *files.inputs))
+       goOnAtPosition(saved, firstStep, *files.inputs))
     print(difference);
   checkStepsLeft();
   return true;

@@ -4,6 +4,7 @@
 #include "session/RunFixture.h"
 
 #include <filesystem>
+#include <map>
 #include <sys/stat.h>
 
 using namespace fcdp;
@@ -196,6 +197,122 @@ TEST_F(OutputTest, NoFileIsNamedTwice) {
   EXPECT_EQ(contentOf("y.bin"), y);
 }
 
+/// A folder with a checkpoint of two steps, and one with weights.
+class OutputInsideTest : public OutputTest {
+protected:
+  OutputInsideTest() {
+    Outcome outcome = run("--save-dir=" + saved + " --params-out=" + weights +
+                          "/model.safetensors");
+    EXPECT_EQ(outcome.exitCode, 0) << outcome.output;
+    for (const std::string &inside : {saved, weights})
+      for (const auto &entry : fs::recursive_directory_iterator(inside))
+        if (entry.is_regular_file())
+          before[entry.path()] =
+              contentOf(fs::relative(entry.path(), folder.path).string());
+  }
+
+  /// Expects that nothing in these folders has changed.
+  void expectRefusedInside(const std::string &more,
+                           const std::string &message) {
+    expectRefused(more, message);
+    size_t files = 0;
+    for (const std::string &inside : {saved, weights})
+      for (const auto &entry : fs::recursive_directory_iterator(inside))
+        if (entry.is_regular_file()) {
+          ++files;
+          EXPECT_EQ(contentOf(fs::relative(entry.path(), folder.path).string()),
+                    before[entry.path()])
+              << entry.path();
+        }
+    EXPECT_EQ(files, before.size());
+  }
+
+  static std::string makeFolder(const std::string &path) {
+    fs::create_directory(path);
+    return path;
+  }
+
+  std::string saved = folder.file("run"),
+              weights = makeFolder(folder.file("weights")),
+              checkpoint = saved + "/step-00000002",
+              index = checkpoint + "/index.json";
+  std::map<fs::path, std::string> before;
+};
+
+TEST_F(OutputInsideTest, AFileOfACheckpointIsNoOutput) {
+  const std::string rank = checkpoint + "/rank-00000-of-00001.safetensors";
+  for (const std::string &from : {saved, checkpoint})
+    for (const std::string &option :
+         {"--params-out=" + rank, "--json=" + index, "--trace=" + rank,
+          "--profile=" + index, "--json=" + checkpoint + "/log",
+          "--params-out=" + checkpoint + "/"})
+      expectRefusedInside("--resume=" + from + " " + option,
+                          option.substr(0, option.find('=')) + " ");
+  // Nor one of a checkpoint that is only written beside.
+  expectRefusedInside("--json=" + index, "a place outside of checkpoints");
+  expectRefusedInside("--save-dir=" + saved + " --json=" + saved +
+                          "/step-00000009",
+                      "which --save-dir names");
+  expectRefusedInside("--save-dir=" + saved + " --json=" + saved + "/.lock",
+                      "which --save-dir names");
+}
+
+TEST_F(OutputInsideTest, LinksToAFileThatIsReadAreNoOutputs) {
+  const std::string soft = folder.file("soft"), hard = folder.file("hard");
+  fs::create_symlink(index, soft);
+  fs::create_hard_link(index, hard);
+  for (const std::string &link : {soft, hard})
+    expectRefusedInside("--resume=" + saved + " --json=" + link, "--json ");
+  fs::create_directory_symlink(checkpoint, folder.file("latest"));
+  expectRefusedInside("--resume=" + saved +
+                          " --json=" + folder.file("latest/log"),
+                      "which --resume names");
+}
+
+TEST_F(OutputInsideTest, AFolderOfWeightsIsReadWhole) {
+  for (const char *name : {"/model.safetensors", "/other.safetensors", "/log"})
+    expectRefusedInside("--weights=" + weights + " --profile=" + weights + name,
+                        "which --weights names");
+  expectRefusedInside("--weights=" + weights + " --tensorboard=" + weights,
+                      "the one of --weights");
+}
+
+TEST_F(OutputInsideTest, OtherFilesMayBeInTheFolderOfARun) {
+  for (const char *steps : {"3", "4"}) {
+    Outcome outcome = execute(command(
+        object, "--resume --save-dir=" + saved + " --json=" + saved +
+                    "/log.jsonl --tensorboard=" + saved + " --steps=" + steps));
+    EXPECT_EQ(outcome.exitCode, 0) << outcome.output;
+  }
+  EXPECT_EQ(readLog("run/log.jsonl").size(), 2u);
+}
+
+TEST_F(OutputTest, ANameThatIsNoUtf8LosesNoCheckpoint) {
+  const std::string name = folder.file("y\xff.bin"), saved = folder.file("run");
+  fs::copy_file(folder.file("y.bin"), name);
+  const std::string options =
+      "--save-dir=" + saved + " --resume --input y='" + name + "':u16";
+  auto command = [&](int steps) {
+    return execute("cd " + folder.path.string() +
+                   " && timeout 60 " FCDP_RUN " " + object + " --weights=" +
+                   folder.file("w.pt2") + " --input x=" + folder.file("x.npy") +
+                   " " + options + " --steps=" + std::to_string(steps));
+  };
+  Outcome outcome = command(2);
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.output;
+  const Json saving =
+      Json::parse(contentOf("run/step-00000002/index.json"))["job"];
+  EXPECT_TRUE(
+      saving["inputs"]["y"].get<std::string>().ends_with("y\\xff.bin:u16"))
+      << saving;
+  // The same file as when the checkpoint was saved.
+  outcome = command(3);
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "resumed from"), 1u) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "when the checkpoint was saved"), 0u)
+      << outcome.output;
+}
+
 class ShrinkingFileTest : public LongRunFixture {};
 
 TEST_F(ShrinkingFileTest, AnInputThatShrinksEndsTheJobWithItsName) {
@@ -246,6 +363,30 @@ TEST_F(SecondJobTest, FindsTheFilesLocked) {
     std::string name = file.path().filename();
     EXPECT_FALSE(name.ends_with(".lock") || name.ends_with(".tmp")) << name;
   }
+}
+
+TEST_F(SecondJobTest, FindsTheLogLockedByWhateverLink) {
+  start("");
+  std::string object = folder.file("one.so");
+  fs::copy_file(linearStep(1, 1, 1).build(folder), object);
+  fs::create_symlink("log", folder.file("soft"));
+  fs::create_hard_link(folder.file("log"), folder.file("hard"));
+  for (const char *name : {"soft", "hard"}) {
+    size_t lines = readLog("log").size();
+    Outcome outcome =
+        execute(command(object, std::string("--json=") + folder.file(name)));
+    EXPECT_EQ(outcome.exitCode, 1) << outcome.output;
+    EXPECT_NE(outcome.output.find("another job writes this file"),
+              std::string::npos)
+        << outcome.output;
+    EXPECT_GE(readLog("log").size(), lines);
+  }
+  kill(launcher, SIGTERM);
+  EXPECT_EQ(waitForEnd(), 143);
+  EXPECT_EQ(readLog("log").at(0)["step"], 1);
+  // The file is free when the job has ended.
+  EXPECT_EQ(execute(command(object, "--json=" + folder.file("hard"))).exitCode,
+            0);
 }
 
 // Renames that take longer than other ranks wait.

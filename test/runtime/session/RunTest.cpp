@@ -3,6 +3,7 @@
 // What fcdp-run does, and how it ends.
 #include "session/RunFixture.h"
 
+#include "checkpoint/CheckpointIndex.h"
 #include "checkpoint/WeightSource.h"
 
 #include <chrono>
@@ -190,6 +191,66 @@ TEST_F(RunTest, ResumesFromAPathWithoutWeights) {
   EXPECT_EQ(third.exitCode, 1);
   EXPECT_EQ(count(third.output, "expected a complete checkpoint, got none"), 1u)
       << third.output;
+}
+
+TEST_F(RunTest, ResumesFromTheSaveDirWithoutWeights) {
+  std::string object = linearStep(1, 2, 1).build(folder);
+  std::string options = " --input x=" + folder.file("x.npy") +
+                        " --input y=" + folder.file("y.bin") +
+                        ":u16 --resume --save-dir=" + folder.file("run");
+  Outcome none = execute(FCDP_RUN " " + object + options + " --steps=2");
+  EXPECT_EQ(none.exitCode, 1);
+  EXPECT_EQ(count(none.output, "--resume: expected a complete checkpoint in " +
+                                   folder.file("run") +
+                                   ", got none; give --weights"),
+            1u)
+      << none.output;
+  ASSERT_EQ(execute(FCDP_RUN " " + object + options +
+                    " --steps=2 --weights=" + folder.file("w.pt2"))
+                .exitCode,
+            0);
+  Outcome resumed = execute(FCDP_RUN " " + object + options + " --steps=3");
+  EXPECT_EQ(resumed.exitCode, 0) << resumed.output;
+  EXPECT_EQ(count(resumed.output, "step 3"), 1u) << resumed.output;
+}
+
+TEST_F(RunTest, APositionThatNoJobCanHaveIsRefused) {
+  std::string object = linearStep(1, 1, 1).build(folder);
+  std::string run = folder.file("run"), index = "run/step-00000002/index.json";
+  ASSERT_EQ(execute(command(object, "--steps=2 --save-dir=" + run)).exitCode,
+            0);
+  const std::string good = contentOf(index);
+  for (const char *rows : {"-1", "1e18", "\"2\"", "true", "1000000000000"}) {
+    std::string text = good.substr(0, good.rfind(",\"digest\""));
+    const size_t at = text.find("\"rows\":2");
+    ASSERT_NE(at, text.npos) << text;
+    text.replace(at, 8, std::string("\"rows\":") + rows);
+    std::ofstream(folder.file(index)) << sealIndex(text + "}");
+    Outcome outcome = execute(command(object, "--steps=3 --resume=" + run));
+    EXPECT_EQ(outcome.exitCode, 1) << rows << outcome.output;
+    EXPECT_EQ(count(outcome.output, "index.json.job.rows: expected an integer"),
+              1u)
+        << outcome.output;
+  }
+}
+
+TEST_F(RunTest, ACheckpointOfAnOlderReleaseIsReadWithANote) {
+  std::string object = linearStep(1, 1, 1).build(folder);
+  std::string run = folder.file("run"), index = "run/step-00000002/index.json";
+  ASSERT_EQ(execute(command(object, "--steps=2 --save-dir=" + run)).exitCode,
+            0);
+  Outcome outcome = execute(command(object, "--steps=3 --resume=" + run));
+  EXPECT_EQ(count(outcome.output, "no digests"), 0u) << outcome.output;
+  Json json = Json::parse(contentOf(index));
+  json["version"] = 1;
+  json.erase("digest");
+  for (Json &file : json["files"])
+    file.erase("digest");
+  std::ofstream(folder.file(index)) << json;
+  outcome = execute(command(object, "--steps=3 --resume=" + run));
+  EXPECT_EQ(outcome.exitCode, 0) << outcome.output;
+  EXPECT_EQ(count(outcome.output, "note: this checkpoint has no digests"), 1u)
+      << outcome.output;
 }
 
 struct BadCommand {

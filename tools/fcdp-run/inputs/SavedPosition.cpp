@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/SavedPosition.h"
 
+#include "core/Utf8.h"
+
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 
 namespace fcdp::run {
 
 namespace {
 
-/// Far from overflow, whatever is added in a job.
-constexpr uint64_t kMostPositions = uint64_t(1) << 60;
+/// No job reads more rows in a step, one for each micro-batch and rank.
+constexpr int64_t kMostRowsOfStep = int64_t(1) << 20;
 
 void compare(const nlohmann::json &saved, const nlohmann::ordered_json &own,
              const std::string &what, std::vector<std::string> &differences) {
@@ -29,22 +30,18 @@ nlohmann::ordered_json describePosition(const Inputs &inputs, int64_t step) {
   if (inputs.order())
     job["file_rows"] = inputs.fileRows();
   for (const InputOption &input : inputs.options())
-    job["inputs"][input.name] = input.spec;
+    job["inputs"][input.name] = toUtf8(input.spec);
   return job;
 }
 
-std::vector<std::string> goOnAtPosition(const nlohmann::json &job, int64_t step,
+std::vector<std::string> goOnAtPosition(const JsonNode &saved, int64_t step,
                                         Inputs &inputs) {
   // A checkpoint of another program may not say how many rows were read.
-  if (!job.contains("rows") || !job["rows"].is_number_unsigned())
+  if (!saved.has("rows"))
     return {};
-  auto rows = job["rows"].get<uint64_t>();
-  if (rows > kMostPositions)
-    throw std::runtime_error("the checkpoint's number of rows: expected at "
-                             "most " +
-                             std::to_string(kMostPositions) + ", got " +
-                             std::to_string(rows));
-  inputs.startAt(step, int64_t(rows));
+  // Steps are fewer than 2^41, so the product does not overflow.
+  inputs.startAt(step, saved.at("rows").integer(0, step * kMostRowsOfStep));
+  const nlohmann::json &job = saved.raw();
   std::vector<std::string> differences;
   nlohmann::ordered_json own = describePosition(inputs, step);
   if (job.contains("data"))
@@ -55,8 +52,8 @@ std::vector<std::string> goOnAtPosition(const nlohmann::json &job, int64_t step,
   for (const InputOption &input : inputs.options())
     if (job.contains("inputs") && job["inputs"].is_object() &&
         job["inputs"].contains(input.name))
-      compare(job["inputs"][input.name], input.spec, "--input " + input.name,
-              differences);
+      compare(job["inputs"][input.name], toUtf8(input.spec),
+              "--input " + input.name, differences);
   return differences;
 }
 

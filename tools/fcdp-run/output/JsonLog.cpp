@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/JsonLog.h"
 
+#include "checkpoint/FileLock.h"
+#include "output/OutputFiles.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -9,7 +12,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace fcdp::run {
 
@@ -53,6 +58,32 @@ JsonLog::JsonLog(const std::string &path) : path(path) {
       fs::exists(path) ? fs::path(path) : fs::absolute(path).parent_path();
   if (access(looked.c_str(), W_OK) != 0)
     fail("created");
+  if (fs::is_regular_file(path)) {
+    locked = open(0);
+    lock(locked);
+  }
+}
+
+FileDescriptor JsonLog::open(int more) const {
+  constexpr mode_t mode = 0666;
+  // A pipe that nobody reads is not waited for.
+  FileDescriptor opened(::open(
+      path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | more, mode));
+  if (!opened)
+    fail("created");
+  return opened;
+}
+
+void JsonLog::lock(const FileDescriptor &opened) const {
+  FileLock::lockFile(opened, "--json " + path, kBusyOutput, kOutputPatience);
+}
+
+/// Returns whether both are one file.
+static bool isSameOpen(const FileDescriptor &one, const FileDescriptor &other) {
+  struct stat first, second;
+  return one && other && fstat(one.get(), &first) == 0 &&
+         fstat(other.get(), &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
 }
 
 void JsonLog::fail(const std::string &doing) const {
@@ -63,15 +94,15 @@ void JsonLog::fail(const std::string &doing) const {
 void JsonLog::begin(int64_t lastStep) {
   if (path.empty())
     return;
-  constexpr mode_t mode = 0666;
-  // A pipe that nobody reads is not waited for.
-  FileDescriptor opened(
-      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC,
-           mode));
-  if (!opened)
-    fail("created");
+  FileDescriptor opened = open(O_CREAT);
   fcntl(opened.get(), F_SETFL, O_APPEND);
   bool isFile = std::filesystem::is_regular_file(path);
+  if (isSameOpen(opened, locked)) {
+    opened = std::move(locked);
+    fcntl(opened.get(), F_SETFL, O_APPEND);
+  } else if (isFile) {
+    lock(opened);
+  }
   if (isFile && ftruncate(opened.get(), off_t(bytesUpTo(path, lastStep))) != 0)
     fail("written");
   file = AppendedFile(std::move(opened), "--json " + path);

@@ -15,8 +15,9 @@ namespace fcdp::run {
 /// and after any end of it. Used by one thread.
 class JsonLog {
 public:
-  /// Checks that the file can be written, and leaves it as it is. An empty
-  /// path: nothing is written. Throws std::runtime_error.
+  /// Checks that the file can be written, keeps other jobs from it by whatever
+  /// links, and leaves it as it is. An empty path: nothing is written. Throws
+  /// std::runtime_error.
   explicit JsonLog(const std::string &path);
 
   /// Opens the file. Keeps the lines of an earlier part of the job, up to that
@@ -30,8 +31,12 @@ public:
 
 private:
   [[noreturn]] void fail(const std::string &doing) const;
+  FileDescriptor open(int more) const;
+  void lock(const FileDescriptor &opened) const;
 
   std::string path;
+  /// The file, locked, if it was there when the run began.
+  FileDescriptor locked;
   AppendedFile file;
 };
 

@@ -41,8 +41,11 @@ fs::path folderOf(const std::string &path) {
   return isDirectory(folder) ? folder : folder.parent_path();
 }
 
-/// The lock of an output, whatever links lead to it.
-std::string lockName(const std::string &path) {
+/// The lock of an output, the same for all symbolic links to it.
+std::string lockName(const std::string &given) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(fs::absolute(given), error);
+  const std::string path = error ? given : real.string();
   fs::path folder = folderOf(path);
   if (isDirectory(path))
     return (folder / ".fcdp.lock").string();
@@ -77,32 +80,7 @@ void tryToMake(const NamedFile &file) {
   }
 }
 
-/// Whether both paths name one file, or one that is to be made.
-bool isSameFile(const std::string &one, const std::string &other) {
-  if (isStream(one) || isStream(other))
-    return false;
-  std::error_code error;
-  if (fs::equivalent(one, other, error))
-    return true;
-  return fs::weakly_canonical(one, error) == fs::weakly_canonical(other, error);
-}
-
 } // namespace
-
-void checkDistinct(const std::vector<NamedFile> &outputs,
-                   const std::vector<NamedFile> &inputs) {
-  auto compare = [](const NamedFile &output, const NamedFile &other) {
-    if (isSameFile(output.path, other.path))
-      fail(output.option, output.path,
-           "expected a file of its own, got the one of " + other.option);
-  };
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    for (size_t j = 0; j < i; ++j)
-      compare(outputs[i], outputs[j]);
-    for (const NamedFile &input : inputs)
-      compare(outputs[i], input);
-  }
-}
 
 OutputFiles::OutputFiles(std::vector<NamedFile> files)
     : files(std::move(files)) {
@@ -115,7 +93,6 @@ void OutputFiles::cleanUp() {
 }
 
 void OutputFiles::open() {
-  constexpr std::chrono::seconds patience(3);
   for (const NamedFile &file : files) {
     if (isStream(file.path)) {
       if (access(file.path.c_str(), W_OK) != 0)
@@ -124,11 +101,9 @@ void OutputFiles::open() {
       continue;
     }
     tryToMake(file);
-    locks.push_back(std::make_unique<FileLock>(
-        lockName(file.path), file.option + " " + file.path,
-        "another job writes this file; name another one, or end that job "
-        "first",
-        patience));
+    locks.push_back(std::make_unique<FileLock>(lockName(file.path),
+                                               file.option + " " + file.path,
+                                               kBusyOutput, kOutputPatience));
   }
 }
 

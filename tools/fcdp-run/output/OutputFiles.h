@@ -5,6 +5,7 @@
 #pragma once
 
 #include "checkpoint/FileLock.h"
+#include "output/DistinctFiles.h"
 
 #include <memory>
 #include <string>
@@ -12,15 +13,11 @@
 
 namespace fcdp::run {
 
-/// A file of the command line.
-struct NamedFile {
-  std::string option, path;
-  bool mayBeFolder = false;
-};
-
-/// Refuses an output that is the same file as another output or an input.
-void checkDistinct(const std::vector<NamedFile> &outputs,
-                   const std::vector<NamedFile> &inputs);
+/// What a job says of a file that another one has, and how long it waits for
+/// that job, which may be ending.
+inline constexpr const char *kBusyOutput =
+    "another job writes this file; name another one, or end that job first";
+inline constexpr std::chrono::seconds kOutputPatience(3);
 
 /// The output files of a job. Used by one thread.
 class OutputFiles {

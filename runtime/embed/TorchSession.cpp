@@ -6,6 +6,7 @@
 #include "operators/TorchTypes.h"
 #include "session/Session.h"
 #include "session/StateByName.h"
+#include "session/StateRows.h"
 
 #include <ATen/ops/empty.h>
 #include <torch/custom_class.h>
@@ -15,6 +16,7 @@ using namespace fcdp;
 namespace {
 
 using Figures = c10::Dict<std::string, double>;
+using Texts = c10::Dict<std::string, std::string>;
 /// Names, role, a tensor of the device "meta" with shape and type, and whether
 /// PyTorch's state dicts have it.
 using StateTuple =
@@ -70,13 +72,11 @@ struct HostInputs {
   std::vector<TensorView> views;
 };
 
-/// The shape of `elements` elements of a tensor, which are whole rows of it.
-Shape rowsShape(const Shape &whole, size_t elements) {
-  if (whole.empty())
-    return {};
-  Shape shape = whole;
-  size_t width = numElements(Shape(whole.begin() + 1, whole.end()));
-  shape[0] = width == 0 ? 0 : int64_t(elements / width);
+/// The shape of a rank's rows of a state, or of a whole buffer.
+Shape rowsShape(const NamedState &state, uint32_t rank, uint32_t ranks) {
+  Shape shape = state.shape;
+  if (state.parameter && !shape.empty())
+    shape[0] = numRowsOf(shape, rank, ranks);
   return shape;
 }
 
@@ -101,15 +101,16 @@ bool isByNccl(const std::string &reductionsBy) {
 class TorchSession : public torch::CustomClassHolder {
 public:
   /// `servesStore`: whether this process is to serve the job's store at the
-  /// launcher's address. None: if the launcher does not.
+  /// launcher's address. None: if the launcher does not. `facts` must be the
+  /// same on all ranks.
   TorchSession(const std::string &object, int64_t number,
                std::optional<double> timeoutSeconds,
                const std::string &interface, std::optional<int64_t> threads,
                int64_t seed, bool cudaGraphs, const std::string &onNonfinite,
                const std::optional<std::string> &lossScale,
                const Figures &padding, bool deterministic,
-               const std::string &reductionsBy,
-               std::optional<bool> servesStore) {
+               const std::string &reductionsBy, std::optional<bool> servesStore,
+               const Texts &facts) {
     session = attempt([&] {
       SessionOptions options;
       options.launch = findLaunch();
@@ -128,6 +129,12 @@ public:
         options.padding[entry.key()] = entry.value();
       options.deterministic = deterministic;
       options.reducesByNccl = isByNccl(reductionsBy);
+      options.facts = [&] {
+        std::vector<Fact> all;
+        for (const auto &entry : facts)
+          all.push_back({entry.key(), entry.value()});
+        return all;
+      };
       return Session::open(loadStep(object), options);
     });
   }
@@ -185,9 +192,9 @@ public:
   at::Tensor getRows(const std::string &name, const std::string &role) {
     return attempt([&] {
       NamedState state = findState(get().plan(), name, stateRoleOf(role));
-      size_t elements = get().numOwnElements(name, stateRoleOf(role));
-      at::Tensor rows = at::empty(rowsShape(state.shape, elements),
-                                  at::TensorOptions(toScalarType(state.dtype)));
+      at::Tensor rows =
+          at::empty(rowsShape(state, get().rank(), get().plan().mesh.size()),
+                    at::TensorOptions(toScalarType(state.dtype)));
       get().getRows(
           name, stateRoleOf(role),
           {static_cast<std::byte *>(rows.data_ptr()), size_t(rows.nbytes())});
@@ -220,6 +227,20 @@ public:
     attempt([&] { get().setLossScale(lossScalingOf(text), growthTracker); });
   }
 
+  /// Collective. Fails on all ranks if any of them has a problem, or other
+  /// values than rank 0.
+  void agree(const std::string &problem, const std::string &values) {
+    attempt([&] { get().agree(problem, values); });
+  }
+  /// The parameters of each bucket, which has one count of updates.
+  std::vector<std::vector<std::string>> counted() {
+    const StepPlan &plan = get().plan();
+    std::vector<std::vector<std::string>> names(plan.buckets.size());
+    for (const auto &parameter : plan.parameters)
+      names[parameter->bucket].push_back(parameter->names[0]);
+    return names;
+  }
+
   int64_t getUpdateCount(const std::string &name) {
     return attempt([&] { return get().getUpdateCount(name); });
   }
@@ -235,14 +256,16 @@ public:
         [&] { get().saveWeights({.path = path, .onlyTrained = onlyTrained}); });
   }
 
-  /// The checkpoint's step and the program's text; none without a checkpoint.
-  std::optional<std::tuple<int64_t, std::string>>
+  /// The checkpoint's step, the program's text, and whether its contents were
+  /// compared with digests; none without a checkpoint.
+  std::optional<std::tuple<int64_t, std::string, bool>>
   loadCheckpoint(const std::string &path) {
-    return attempt([&]() -> std::optional<std::tuple<int64_t, std::string>> {
+    using Loaded = std::optional<std::tuple<int64_t, std::string, bool>>;
+    return attempt([&]() -> Loaded {
       auto loaded = get().loadCheckpoint(path);
       if (!loaded)
         return std::nullopt;
-      return std::tuple(loaded->step, loaded->job);
+      return std::tuple(loaded->step, loaded->job, loaded->isVerified);
     });
   }
   void openCheckpoints(const std::string &folder, std::optional<int64_t> keep) {
@@ -378,7 +401,8 @@ TORCH_LIBRARY(fcdp, library) {
                        const std::string &, std::optional<int64_t>, int64_t,
                        bool, const std::string &,
                        const std::optional<std::string> &, const Figures &,
-                       bool, const std::string &, std::optional<bool>>())
+                       bool, const std::string &, std::optional<bool>,
+                       const Texts &>())
       .def("rank", &TorchSession::rank)
       .def("num_steps", &TorchSession::numSteps)
       .def("states", &TorchSession::states)
@@ -389,6 +413,8 @@ TORCH_LIBRARY(fcdp, library) {
       .def("set_rows", &TorchSession::setRows)
       .def("loss_scale", &TorchSession::lossScale)
       .def("set_loss_scale", &TorchSession::setLossScale)
+      .def("agree", &TorchSession::agree)
+      .def("counted", &TorchSession::counted)
       .def("get_update_count", &TorchSession::getUpdateCount)
       .def("set_update_count", &TorchSession::setUpdateCount)
       .def("load_weights", &TorchSession::loadWeights)

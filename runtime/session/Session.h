@@ -88,10 +88,17 @@ public:
   void setRows(const std::string &name, StateRole role,
                const TensorView &value);
   /// How many updates the optimizer has made of a parameter, by which AdamW
-  /// corrects the bias of its moments. `setUpdateCount` is for before the first
-  /// step only.
+  /// corrects the bias of its moments. All parameters of a bucket have one
+  /// count. `setUpdateCount` is for before the first step only, and throws
+  /// Misuse for another count than was set for the same bucket.
   int64_t getUpdateCount(const std::string &name);
   void setUpdateCount(const std::string &name, int64_t count);
+
+  /// Collective, before values are set. Fails on all ranks, with Misuse and one
+  /// text, if the program has a problem on any of them ("" is none), or if
+  /// `values`, a digest of what it sets, is not that of rank 0. Before the
+  /// first step only.
+  void agree(const std::string &problem, const std::string &values);
 
   /// The loss scale of the next step, or none if the step does not scale its
   /// loss. `setLossScale` replaces it and its settings, is called by all ranks

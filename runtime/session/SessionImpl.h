@@ -16,6 +16,8 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
+#include <utility>
 
 namespace fcdp {
 
@@ -159,6 +161,8 @@ struct Session::Impl {
   std::optional<LossScale> lossScale;
   /// The sum of checksums of values that were set, in any order.
   uint64_t valuesSet = 0;
+  /// The counts of updates that were set, and for which parameter, by bucket.
+  std::map<uint32_t, std::pair<std::string, int64_t>> updatesSet;
   std::deque<RankStats> unread;
   /// What is wrong with the numbers of this rank in the steps that were read.
   std::optional<SessionError> notFinite;

@@ -110,16 +110,45 @@ void Session::setRows(const std::string &name, StateRole role,
                       const TensorView &value) {
   impl->requireLoading("setting a state");
   NamedState state = findState(impl->plan, name, role);
-  size_t elements = numOwnElements(name, role);
-  if (value.dtype != state.dtype ||
-      size_t(numElements(value.shape)) != elements)
-    misuse("'" + name + "': expected " + std::to_string(elements) +
-           " elements of " + fcdp::name(state.dtype) + " on rank " +
-           std::to_string(rank()) + ", got " +
-           std::to_string(numElements(value.shape)) + " of " +
-           fcdp::name(value.dtype));
+  Shape shape = state.shape;
+  if (state.parameter && !shape.empty())
+    shape[0] = numRowsOf(shape, rank(), impl->plan.mesh.size());
+  if (value.dtype != state.dtype || value.shape != shape)
+    misuse("'" + name + "': expected " + fcdp::name(state.dtype) +
+           toString(shape) + " on rank " + std::to_string(rank()) + ", got " +
+           fcdp::name(value.dtype) + toString(value.shape));
+  if (!value.data && numElements(shape) != 0)
+    misuse("'" + name + "': expected data, got a null pointer");
   impl->attempt(SessionErrorCode::Failed, [&] {
     scatterRows(impl->plan, *impl->job, *impl->step, state, value.data);
+  });
+}
+
+void Session::agree(const std::string &problem, const std::string &values) {
+  impl->requireLoading("setting states");
+  impl->attempt(SessionErrorCode::Failed, [&] {
+    std::string text;
+    std::vector<std::string> first;
+    uint32_t rank = 0;
+    for (const std::string &told :
+         impl->job->exchange(encode({{"problem", problem}, {"values", values}}),
+                             "check of the states that are set")) {
+      const std::vector<Fact> facts = decodeFacts(told);
+      first.push_back(facts.at(1).value);
+      if (text.empty())
+        text = facts.at(0).value;
+    }
+    while (text.empty() && ++rank < first.size())
+      if (first[rank] != first[0])
+        text = "rank " + std::to_string(rank) +
+               " has other values than rank 0: seed all ranks alike, or load "
+               "the same file";
+    if (text.empty())
+      return;
+    // All ranks have issued the same operations, so none waits for another.
+    impl->job->finish();
+    impl->phase = Impl::Phase::Failed;
+    misuse(text);
   });
 }
 
@@ -139,9 +168,16 @@ void Session::setUpdateCount(const std::string &name, int64_t count) {
   NamedState state = findState(impl->plan, name, StateRole::Value);
   if (!state.parameter || count < 0)
     misuse("'" + name + "': expected a parameter and a count of at least 0");
-  impl->attempt(SessionErrorCode::Failed, [&] {
-    impl->step->setUpdateCount(state.parameter->bucket, count);
-  });
+  const uint32_t bucket = state.parameter->bucket;
+  auto [set, isNew] = impl->updatesSet.emplace(bucket, std::pair(name, count));
+  if (!isNew && set->second.second != count && set->second.first != name)
+    misuse("'" + name + "': expected " + std::to_string(set->second.second) +
+           " updates, as its bucket '" + impl->plan.buckets[bucket]->name +
+           "' has one count, which was set for '" + set->second.first +
+           "', got " + std::to_string(count));
+  set->second = {name, count};
+  impl->attempt(SessionErrorCode::Failed,
+                [&] { impl->step->setUpdateCount(bucket, count); });
 }
 
 } // namespace fcdp

@@ -108,13 +108,27 @@ private:
 
 } // namespace
 
+/// The rows of each rank but the last ones.
+static int64_t chunkOf(const Shape &shape, uint32_t ranks) {
+  return (shape[0] + ranks - 1) / ranks;
+}
+
+/// The first of a rank's rows.
+static int64_t firstRowOf(const Shape &shape, uint32_t rank, uint32_t ranks) {
+  return std::min(shape[0], int64_t(rank) * chunkOf(shape, ranks));
+}
+
+int64_t numRowsOf(const Shape &shape, uint32_t rank, uint32_t ranks) {
+  return std::min(chunkOf(shape, ranks),
+                  shape[0] - firstRowOf(shape, rank, ranks));
+}
+
 ElementRange rowsOf(const Shape &shape, uint32_t rank, uint32_t ranks) {
   if (shape.empty())
     return {0, 1};
-  int64_t rows = shape[0], chunk = (rows + ranks - 1) / ranks;
   int64_t width = numElements(Shape(shape.begin() + 1, shape.end()));
-  int64_t first = std::min(rows, int64_t(rank) * chunk);
-  return {first * width, std::min(chunk, rows - first) * width};
+  return {firstRowOf(shape, rank, ranks) * width,
+          numRowsOf(shape, rank, ranks) * width};
 }
 
 void gatherRows(const StepPlan &plan, Job &job, Step &step,

@@ -17,6 +17,9 @@ struct ElementRange {
 /// it. A tensor without dimensions is whole on each rank.
 ElementRange rowsOf(const Shape &shape, uint32_t rank, uint32_t ranks);
 
+/// Returns the number of rows in them, of a tensor with dimensions.
+int64_t numRowsOf(const Shape &shape, uint32_t rank, uint32_t ranks);
+
 /// Called by all ranks: collects this rank's rows of a parameter's state in
 /// `out`, or a buffer as rank 0 has it.
 void gatherRows(const StepPlan &plan, Job &job, Step &step,

@@ -3,7 +3,7 @@
 
 usage: sharded_script.py JOBS OUT
 
-JOBS is JSON, a list of {"kind": "fcdp" or "fsdp", "load": a folder of torch.distributed.checkpoint, "steps": how many, "save": a
+JOBS is JSON, a list of {"kind": "fcdp", "fsdp" or "misfits", "load": a folder of torch.distributed.checkpoint, "steps": how many, "save": a
 folder, "more": steps after that, "half": whether the model is in bfloat16 and has a parameter without dimensions, "width": of
 its hidden layer, "options": arguments of fcdp.compile}, which run one after the other. Rank 0 writes to OUT, for each, {"losses", "loaded", "saved", "last": all states at these times}.
 """
@@ -22,6 +22,7 @@ from torch.distributed.checkpoint import DefaultLoadPlanner
 from torch.distributed.checkpoint import state_dict as sd
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard, distribute_tensor
 
 import fcdp
 
@@ -66,6 +67,48 @@ def with_fcdp(job: dict[str, Any], model: Net) -> dict[str, Any]:
         return {**found, "last": whole()}
 
 
+def with_misfits(job: dict[str, Any], model: Net) -> dict[str, Any]:
+    """Loads states that do not fit the step, and returns the error of each rank."""
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+
+    def shard(*shape: int) -> torch.Tensor:
+        return distribute_tensor(torch.zeros(shape), mesh, [Shard(0)])
+
+    def load(name: str, step: fcdp.Step) -> None:
+        values, states = step.state_dict(sharded=True), step.optimizer_state_dict(sharded=True)
+        first = "layers.0.weight"
+        if name == "turned":
+            step.load_state_dict({**values, first: shard(6, 10)})
+        elif name == "flat":
+            step.load_state_dict({**values, first: shard(60)})
+        elif name == "short":
+            # Rank 0's rows are as many as it has.
+            step.load_state_dict({**values, first: shard(9, 6)})
+        elif name == "missing on one rank":
+            step.load_state_dict(values if dist.get_rank() == 0 else {n: v for n, v in values.items() if n != first})
+        elif name == "whole on one rank":
+            step.load_state_dict(values if dist.get_rank() == 0 else {**values, first: torch.zeros(10, 6)})
+        elif name == "a moment":
+            states[first]["exp_avg_sq"] = shard(6, 10)
+            step.load_optimizer_state_dict(states)
+        elif name == "counts":
+            states[first]["step"] = torch.tensor(3.0)
+            step.load_optimizer_state_dict(states)
+
+    errors = {}
+    names = "turned", "flat", "short", "missing on one rank", "whole on one rank", "a moment", "counts"
+    for name in names:
+        step = fcdp.compile(model, (batch(),), optimizer="adamw,lr=0.05", threads=1, check=False, timeout=20, **job["options"])
+        try:
+            load(name, step)
+        except fcdp.StepError as error:
+            found: list[Any] = [None] * dist.get_world_size()
+            dist.all_gather_object(found, f"{error.code}: {error}")
+            errors[name] = found
+        step.fail("it is of no more use")
+    return errors
+
+
 def with_fsdp(job: dict[str, Any], model: Net) -> dict[str, Any]:
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     for layer in (model.layers[0], model.layers[3], model):
@@ -103,7 +146,8 @@ def main(jobs: list[dict[str, Any]], out: str) -> None:
         torch.manual_seed(seed)
         is_half = job.get("half", False)
         model = Net(has_scalar=is_half, width=job.get("width", 10)).to(torch.bfloat16 if is_half else torch.float32)
-        results.append((with_fcdp if job["kind"] == "fcdp" else with_fsdp)(job, model))
+        run = {"fcdp": with_fcdp, "fsdp": with_fsdp, "misfits": with_misfits}[job["kind"]]
+        results.append(run(job, model))
     if dist.get_rank() == 0:
         torch.save(results, out)
     dist.destroy_process_group()

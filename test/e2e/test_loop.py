@@ -158,10 +158,17 @@ assert refused(lambda: step.evaluate([])) == "misuse: expected at least one batc
 assert step.evaluate([rows]) < loss
 step.close()
 
-# Rank 0 learns it in its next call.
-message = refused(lambda: compiled(step.rank)(x, y))
-expected = "misuse: rank 1 has other values than rank 0" if step.rank == 1 else "peer failed: rank 1 (node 0, local 1) failed"
-assert expected in message, message
+message = refused(lambda: compiled(step.rank))
+assert "misuse: rank 1 has other values than rank 0" in message, message
+
+# Each rank has an argument of its own.
+given = {
+    "strategy": ("fcdp", "zero3"),
+    "options": ([], ["--clip-norm=1"]),
+}
+for name, (first, second) in given.items():
+    message = refused(lambda: compiled(0, **{name: second if step.rank else first}))
+    assert f"the ranks differ in {name}: " in message and "on rank 0 (node 0, local 0); " in message, message
 """
 
 

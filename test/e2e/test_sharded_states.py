@@ -68,6 +68,23 @@ def test_between_strategies(tmp_path: Path, optimizer: str) -> None:
     assert_equal(back["last"], whole["last"])
 
 
+def test_states_that_do_not_fit(tmp_path: Path) -> None:
+    """All ranks have one error, also where the elements of this rank are as many as they should be."""
+    (errors,) = run(2, tmp_path, {"kind": "misfits"})
+    expected = {
+        "turned": "these differ: layers.0.weight (expected float32 [10, 6], got float32 [6, 10])",
+        "flat": "these differ: layers.0.weight (expected float32 [10, 6], got float32 [60])",
+        "short": "these differ: layers.0.weight (expected float32 [10, 6], got float32 [9, 6])",
+        "missing on one rank": "they lack layers.0.weight",
+        "whole on one rank": "rank 1 has other values than rank 0",
+        "a moment": "exp_avg_sq of layers.0.weight (expected float32 [10, 6], got float32 [6, 10])",
+        "counts": " updates, and their bucket has one count",
+    }
+    assert errors.keys() == expected.keys()
+    for name, found in errors.items():
+        assert found[0] == found[1] and found[0].startswith("misuse: ") and expected[name] in found[0], (name, found)
+
+
 def test_without_a_process_group(tmp_path: Path) -> None:
     script = tmp_path / "alone.py"
     script.write_text(

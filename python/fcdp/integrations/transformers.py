@@ -306,7 +306,8 @@ class CompiledTrainer(Trainer):
         if not states and (checkpoint / "optimizer.pt").exists():
             step.fail(f"{checkpoint} has no folder '{_STATES}'")
             raise StepError("bad weights", f"{checkpoint}: expected a folder '{_STATES}': it was not saved whole")
-        step.load_optimizer_state_dict(states)
+        if states:
+            step.load_optimizer_state_dict(states)
         optimizer.state.clear()
 
 

@@ -89,5 +89,17 @@ class Arguments:
         return is_within and leaf.shape[0] > 0 and leaf.shape[0] % self.micro_batches == 0
 
 
+def describe_call(call: Call) -> str:
+    """Describes the tensors of a call, and its constants, as far as these are the same in all processes."""
+    texts = []
+    for name, value in call.given.items():
+        leaves = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+        if leaves:
+            texts.append(f"{name}: " + ", ".join(f"{str(leaf.dtype).removeprefix('torch.')} {list(leaf.shape)}" for leaf in leaves))
+        elif isinstance(value, (bool, int, float, str, type(None))):
+            texts.append(f"{name}: {value!r}")
+    return "; ".join(texts)
+
+
 def _mismatch(message: str) -> StepError:
     return StepError("input mismatch", message)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fcdp.call import LossFn, make_call
-from fcdp.loop.arguments import Arguments
+from fcdp.loop.arguments import Arguments, describe_call
 from fcdp.loop.cache import default_cache, place
 from fcdp.loop.install import load_library
 from fcdp.loop.job import Job, find_launch
@@ -129,6 +129,20 @@ def compile(
         deterministic,
         reductions_by,
         job.serves_store,
+        {
+            "optimizer": " ".join(optimizer_options(optimizer, model)),
+            "strategy": strategy,
+            "micro_batches": str(micro_batches),
+            "options": " ".join(options),
+            "loss_weight": str(loss_weight),
+            "full_masks": ", ".join(sorted(full_masks)),
+            "example_inputs": describe_call(example),
+            "eval_inputs": "none" if evaluation is None else describe_call(evaluation),
+            "more_inputs": "; ".join(describe_call(shape) for shape in examples[1:]),
+            "weights": "those of the model" if weights is None else "files",
+            "seed": str(seed),
+            "cuda_graphs": str(cuda_graphs),
+        },
     )
     evaluated = None if evaluation is None else Arguments(evaluation, micro_batches=1)
     arguments_of_step = Arguments(examples[-1], micro_batches, may_be_smaller=len(examples) > 1)

@@ -5,6 +5,7 @@ import atexit
 import hashlib
 import json
 import sys
+import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
@@ -18,10 +19,10 @@ from fcdp.loop.arguments import Arguments, Batch
 from fcdp.loop.job import Job
 from fcdp.loop.library import call
 from fcdp.loop.sharded import is_sharded, rows_of, to_dtensor
+from fcdp.loop.states import VALUE, Ranks, match_optimizer, match_values
 
 _open_step: "weakref.ref[Step] | None" = None
 
-_VALUE = "value"
 # Members of a checkpoint's job that the session writes and reads.
 _OF_THE_SESSION = ("learning_rate", "schedule", "loss_scaling", "loss_scale", "growth_tracker")
 _SCALER_KEYS = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
@@ -42,9 +43,8 @@ class Step:
         self._session = session
         self._arguments = arguments
         self._evaluation = evaluation
-        self._job = job
         self._states = call(session.states)
-        self._loads = 0
+        self._ranks = Ranks(job.launch.rank, job.launch.num_ranks)
         self.rank: int = job.launch.rank
         self.num_ranks: int = job.launch.num_ranks
         self.figures: dict[str, float] = {}
@@ -121,42 +121,18 @@ class Step:
         tensors.update(model.named_buffers(remove_duplicate=False))
         empty = next((name for name, tensor in tensors.items() if tensor.device.type == "meta"), None)
         if empty is not None:
-            raise self._failed("misuse", f"the model's '{empty}' has no value: give fcdp.compile weights=PATH")
-        self._set_values(tensors, must_have_all=True)
+            self._agree(f"the model's '{empty}' has no value: give fcdp.compile weights=PATH", {})
+        self._set_values(tensors, is_model=True)
 
     def load_state_dict(self, state_dict: Mapping[str, torch.Tensor]) -> None:
         """Collective. Sets what `state_dict` returned, given whole or as DTensors on all ranks. Before the first step only."""
-        self._set_values(state_dict, must_have_all=False)
+        self._set_values(state_dict, is_model=False)
 
-    def _set_values(self, tensors: Mapping[str, torch.Tensor], must_have_all: bool) -> None:
-        found: dict[str, torch.Tensor] = {}
-        for names, role, _, persistent in self._states:
-            if role != _VALUE:
-                continue
-            given = [name for name in names if name in tensors]
-            if given:
-                self._check_tied(given, tensors)
-                found[names[0]] = tensors[given[0]]
-            elif persistent:
-                # The compiled step has the values of all others: constants, and buffers that no state dict has.
-                raise self._failed("misuse", f"expected a value of '{names[0]}', got none")
-        known = {name for names, *_ in self._states for name in names}
-        unknown = [name for name in tensors if name not in known]
-        if unknown and not must_have_all:
-            raise self._failed("misuse", f"the step has no state '{unknown[0]}', nor {len(unknown) - 1} more")
-        self._check_equal(found)
+    def _set_values(self, tensors: Mapping[str, torch.Tensor], is_model: bool) -> None:
+        found, problems = match_values(self._states, tensors, self._ranks, is_model)
+        self._agree(problems.text(), found)
         for name, tensor in found.items():
-            self._set_state(name, _VALUE, tensor)
-
-    def _check_tied(self, names: Sequence[str], tensors: Mapping[str, torch.Tensor]) -> None:
-        """Fails if the names of one tied parameter have different values: which of them would be meant?"""
-        for other in names[1:]:
-            if not _have_same_bits(tensors[names[0]], tensors[other]):
-                raise self._failed(
-                    "misuse",
-                    f"'{names[0]}' and '{other}' have different values, and are one tied parameter of the step: "
-                    "leave one of them out",
-                )
+            self._set_state(name, VALUE, tensor)
 
     def _set_state(self, name: str, role: str, tensor: torch.Tensor) -> None:
         """Collective if the tensor is a DTensor."""
@@ -167,16 +143,13 @@ class Step:
             tensor = tensor.full_tensor()
         call(self._open().set_state, name, role, tensor)
 
-    def _check_equal(self, tensors: dict[str, torch.Tensor]) -> None:
-        """Collective. Fails if this rank's tensors are not those of rank 0: each rank keeps its part of them."""
-        if self.num_ranks == 1:
-            return
-        own = _digest({name: tensor for name, tensor in tensors.items() if not is_sharded(tensor)})
-        self._loads += 1
-        if self._job.first_makes(f"values/{self._loads}", lambda: own) != own:
-            raise self._failed(
-                "misuse", f"rank {self.rank} has other values than rank 0: seed all ranks alike, or load the same file"
-            )
+    def _agree(self, problem: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Collective. Fails on all ranks if one has a problem, or other tensors than rank 0: each keeps its part of them."""
+        try:
+            call(self._open().agree, problem, "" if problem or self.num_ranks == 1 else _digest(tensors))
+        except StepError:
+            self._session = None  # It has ended, on all ranks.
+            raise
 
     def load_weights(self, paths: Sequence[str]) -> list[str]:
         """Collective. Reads values from files or folders, as fcdp-run --weights does; returns notes for the user."""
@@ -195,7 +168,7 @@ class Step:
         values: dict[str, torch.Tensor] = {}
         for state in self._states:
             names, role, _, persistent = state
-            if role == _VALUE and persistent:
+            if role == VALUE and persistent:
                 value = self._get_state(state, sharded)
                 if value is not None:
                     values.update(dict.fromkeys(names, value))
@@ -210,7 +183,7 @@ class Step:
         states: dict[str, dict[str, torch.Tensor]] = {}
         for state in self._states:
             names, role, _, _ = state
-            if role == _VALUE:
+            if role == VALUE:
                 continue
             value = self._get_state(state, sharded)
             if value is not None:
@@ -231,16 +204,16 @@ class Step:
     def load_optimizer_state_dict(self, states: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
         """Collective. Sets what `optimizer_state_dict` returned, given whole or as DTensors on all ranks.
 
-        Before the first step only.
+        All states of all parameters that are trained are needed, with the number of updates ("step"), which is one for all of a
+        bucket. Masters may be left out, and start from the parameters then. Before the first step only.
         """
-        flat = {f"{name}/{key}": tensor for name, entry in states.items() for key, tensor in entry.items()}
-        self._check_equal(flat)
-        for name, entry in states.items():
-            for key, tensor in entry.items():
-                if key == "step":
-                    call(self._open().set_update_count, name, int(tensor))
-                else:
-                    self._set_state(name, key, tensor)
+        matched, problems = match_optimizer(self._states, call(self._open().counted), states, self._ranks)
+        counts = {f"{name}/step": torch.tensor(count) for name, count in matched.updates.items()}
+        self._agree(problems.text(), {f"{name}/{role}": value for (name, role), value in matched.tensors.items()} | counts)
+        for (name, role), value in matched.tensors.items():
+            self._set_state(name, role, value)
+        for name, count in matched.updates.items():
+            call(self._open().set_update_count, name, count)
 
     def scaler_state_dict(self) -> dict[str, float]:
         """Returns the loss scale as torch.amp.GradScaler.state_dict does; {} if the step does not scale its loss.
@@ -254,9 +227,9 @@ class Step:
         """Collective. Sets what `scaler_state_dict` or GradScaler.state_dict returned. Before the first step only."""
         missing = [key for key in _SCALER_KEYS if key not in state]
         if missing:
-            raise self._failed("misuse", f"the state of the loss scale has no '{missing[0]}'")
+            self._agree(f"the state of the loss scale has no '{missing[0]}'", {})
         scale, growth, backoff, interval, tracker = (state[key] for key in _SCALER_KEYS)
-        self._check_equal({"scaler": torch.tensor([scale, growth, backoff, interval, tracker], dtype=torch.float64)})
+        self._agree("", {"scaler": torch.tensor([scale, growth, backoff, interval, tracker], dtype=torch.float64)})
         is_fixed = growth == backoff == 1
         settings = f"init={scale!r},growth={growth!r},backoff={backoff!r},interval={interval}"
         call(self._open().set_loss_scale, repr(scale) if is_fixed else settings, int(tracker))
@@ -284,6 +257,9 @@ class Step:
         loaded = call(self._open().load_checkpoint, path)
         if loaded is None:
             return None
+        if not loaded[2]:
+            text = "this checkpoint has no digests, as an older release saved it: its contents were not compared with anything"
+            warnings.warn(f"{path}: {text}", stacklevel=2)
         return {key: value for key, value in json.loads(loaded[1]).items() if key not in _OF_THE_SESSION}
 
     def close(self) -> None:
@@ -317,11 +293,6 @@ class Step:
             raise StepError("misuse", "the step is closed")
         return self._session
 
-    def _failed(self, code: str, message: str) -> StepError:
-        """Tells the other ranks, which would wait for this one."""
-        self.fail(message)
-        return StepError(code, message)
-
 
 def require_none_open() -> None:
     """Raises StepError if this process has an open step: libtorch's random state and threads belong to the process."""
@@ -330,25 +301,16 @@ def require_none_open() -> None:
         raise StepError("misuse", "expected no open step in this process, got one: close it before another is compiled")
 
 
-def _have_same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Compares what this rank has of two tensors."""
-    if one is other:
-        return True
-    if one.shape != other.shape or one.dtype != other.dtype or is_sharded(one) != is_sharded(other):
-        return False
-    bits = []
-    for tensor in (one, other):
-        own = tensor.to_local() if is_sharded(tensor) else tensor
-        bits.append(own.detach().cpu().contiguous().reshape(-1).view(torch.uint8))
-    return torch.equal(*bits)
-
-
-def _digest(tensors: Mapping[str, torch.Tensor]) -> bytes:
+def _digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """Returns a digest of what must be the same on all ranks: whole tensors, and how others are sharded."""
     digest = hashlib.blake2b()
     for name, tensor in sorted(tensors.items()):
+        if is_sharded(tensor):
+            digest.update(f"{name} {tensor.device_mesh.shape} {tensor.placements}".encode())
+            continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
-    return digest.digest()
+    return digest.hexdigest()
 
 
 def _close_at_exit(step: Step) -> None:

@@ -105,7 +105,25 @@ TEST_F(SessionTest, BadStatesAreRefused) {
               [&] { session->setUpdateCount("w", -1); });
   session->setUpdateCount("w", 1);
   EXPECT_EQ(session->getUpdateCount("w"), 1);
+  // As many elements of another shape.
+  EXPECT_NE(expectError(SessionErrorCode::Misuse,
+                        [&] {
+                          TensorView turned = view(w, DType::F32);
+                          turned.shape = {3, 2};
+                          session->setRows("w", StateRole::Value, turned);
+                        })
+                .find("'w': expected f32[2, 3] on rank 0, got f32[3, 2]"),
+            std::string::npos);
   session->close();
+}
+
+TEST_F(SessionTest, AProblemOfTheProgramEndsTheSession) {
+  auto session = openWithValue();
+  session->agree("", "values");
+  EXPECT_EQ(expectError(SessionErrorCode::Misuse,
+                        [&] { session->agree("a state is missing", ""); }),
+            "a state is missing");
+  expectAllRefused(*session);
 }
 
 TEST_F(SessionTest, AFailedSessionRefusesAllCalls) {

@@ -62,6 +62,7 @@ bool FileLock::tryLock() {
   if (fstat(opened.get(), &status) != 0 || status.st_nlink == 0)
     return false;
   file = std::move(opened);
+  file.keepFromChildren();
   return true;
 }
 

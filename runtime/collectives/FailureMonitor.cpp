@@ -16,9 +16,14 @@ namespace {
 /// Number of heartbeats for which the rank that serves the store stays at most
 /// for others that have to read why it ends.
 constexpr double stayBeats = 10;
+/// The same once a transfer has timed out, in which all have waited already.
+constexpr double lateStayBeats = 0.7;
 /// Interval at which the rank that serves the store checks whether the others
 /// are done.
 constexpr double finishPollSeconds = 0.05;
+/// Number of heartbeats after which a silent rank is named if something else
+/// has gone wrong.
+constexpr double kSilentBeats = 2;
 
 using MonitorClock = std::chrono::steady_clock;
 
@@ -45,7 +50,8 @@ public:
   /// another one was set before, or the store is gone.
   bool publish(const std::string &status);
   /// Gives the others time to read from the store that this rank serves.
-  void stayForOthers();
+  void stayForOthers(bool isLate = false);
+  void announceEnd(int64_t steps);
   void stop();
   /// To be called with the mutex locked.
   bool isEnded() const { return lookerEnded; }
@@ -56,14 +62,20 @@ public:
   std::optional<std::string> verdict;
   bool claimed = false; ///< whether a thread reports the verdict
   bool finishing = false, allDone = false, stopping = false;
+  /// The looker looks without waiting for the next heartbeat.
+  bool looksAtOnce = false;
+  /// The ranks that have been silent for longer, by the last look.
+  std::string silent;
+  std::atomic<uint64_t> calls{0};
+  std::atomic<int64_t> steps{0};
 
 private:
   using Lock = std::unique_lock<std::mutex>;
 
-  MonitorClock::duration staySeconds() const {
+  MonitorClock::duration staySeconds(double beats = stayBeats) const {
     return std::chrono::duration_cast<MonitorClock::duration>(
-        std::chrono::duration<double>(std::min(
-            options.limitSeconds, stayBeats * options.heartbeatSeconds)));
+        std::chrono::duration<double>(
+            std::min(options.limitSeconds, beats * options.heartbeatSeconds)));
   }
   void waitFor(Lock &lock, double seconds, const std::function<bool()> &done) {
     changed.wait_for(lock, std::chrono::duration<double>(seconds), done);
@@ -83,6 +95,9 @@ private:
   std::atomic<bool> othersHaveLeft{false};
   /// For the order of a heartbeat and the last status.
   std::mutex beating;
+  /// What heartbeats say before their number: that the rank is alive, or that
+  /// it makes no more calls. Guarded by `beating`.
+  std::string beatText = std::string(1, status::alive);
 };
 
 FailureMonitor::State::State(std::shared_ptr<KeyValueStore> beats,
@@ -106,7 +121,7 @@ void FailureMonitor::State::runBeater() {
         return;
       lock.unlock();
       try {
-        beats->post(keys[options.rank], status::alive + std::to_string(beat));
+        beats->post(keys[options.rank], beatText + std::to_string(beat));
       } catch (const StoreError &) {
         return; // the looker finds why
       }
@@ -118,12 +133,14 @@ void FailureMonitor::State::runBeater() {
 }
 
 std::optional<std::string> FailureMonitor::State::look() {
-  std::optional<std::string> found =
-      peers.judge(looks->await(keys, options.limitSeconds, [this] {
+  const std::vector<std::string> statuses =
+      looks->await(keys, options.limitSeconds, [this] {
         Lock lock(mutex);
         return stopping;
-      }));
+      });
+  std::optional<std::string> found = peers.judge(statuses, {calls, steps});
   Lock lock(mutex);
+  silent = peers.describeSilent(kSilentBeats * options.heartbeatSeconds);
   allDone = peers.everyoneIsDone();
   othersHaveLeft = peers.othersHaveLeft();
   changed.notify_all();
@@ -160,7 +177,8 @@ void FailureMonitor::State::runLooker() {
     if (found || stopping)
       break;
     waitFor(lock, finishing ? finishPollSeconds : options.heartbeatSeconds,
-            [this] { return stopping || hasLastStatus; });
+            [this] { return stopping || hasLastStatus || looksAtOnce; });
+    looksAtOnce = false;
     if (hasLastStatus && !stopping)
       waitFor(lock, finishPollSeconds, [this] { return stopping; });
   }
@@ -181,8 +199,9 @@ std::string
 FailureMonitor::State::describeLostStore(const StoreError &error) const {
   std::string text =
       options.storeOwner + " is gone or does not answer: " + error.what();
-  std::string silent = peers.describeSilent(2 * options.heartbeatSeconds);
-  return silent.empty() ? text : text + "; before that, " + silent;
+  std::string before =
+      peers.describeSilent(kSilentBeats * options.heartbeatSeconds);
+  return before.empty() ? text : text + "; before that, " + before;
 }
 
 bool FailureMonitor::State::takeLastStatus() {
@@ -236,11 +255,26 @@ bool FailureMonitor::State::publish(const std::string &status) {
   }
 }
 
-void FailureMonitor::State::stayForOthers() {
+void FailureMonitor::State::announceEnd(int64_t madeSteps) {
+  std::lock_guard<std::mutex> order(beating);
+  {
+    Lock lock(mutex);
+    if (hasLastStatus)
+      return;
+  }
+  beatText = status::closing + encode(ClosedSession{calls, madeSteps}) + " ";
+  try {
+    beats->post(keys[options.rank], beatText + "0");
+  } catch (const StoreError &) {
+    // The looker finds why.
+  }
+}
+
+void FailureMonitor::State::stayForOthers(bool isLate) {
   if (!options.holdsStore)
     return;
   Lock lock(mutex);
-  changed.wait_for(lock, staySeconds(),
+  changed.wait_for(lock, staySeconds(isLate ? lateStayBeats : stayBeats),
                    [this] { return othersHaveLeft || lookerEnded; });
 }
 
@@ -267,25 +301,40 @@ FailureMonitor::~FailureMonitor() {
   looker.join();
 }
 
-void FailureMonitor::publishFailure(const std::string &message) {
+void FailureMonitor::publishFailure(const std::string &message, bool isLate) {
   {
     std::lock_guard<std::mutex> lock(state->mutex);
     state->claimed = true;
   }
   if (state->publish(status::failed + message))
-    state->stayForOthers();
+    state->stayForOthers(isLate);
 }
 
-std::optional<std::string> FailureMonitor::findCause(double seconds) {
+std::optional<std::string> FailureMonitor::findCause(double seconds,
+                                                     bool isLate) {
   std::unique_lock<std::mutex> lock(state->mutex);
   state->claimed = true;
+  state->looksAtOnce = true;
+  state->changed.notify_all();
   state->changed.wait_for(lock, std::chrono::duration<double>(seconds),
                           [this] { return state->verdict.has_value(); });
   const std::optional<std::string> found = state->verdict;
   lock.unlock();
   if (found)
-    state->stayForOthers();
+    state->stayForOthers(isLate);
   return found;
+}
+
+void FailureMonitor::beginCall(int64_t steps) noexcept {
+  state->steps = steps;
+  ++state->calls;
+}
+
+void FailureMonitor::announceEnd(int64_t steps) { state->announceEnd(steps); }
+
+std::optional<std::string> FailureMonitor::describeSilent() {
+  std::lock_guard<std::mutex> lock(state->mutex);
+  return state->silent.empty() ? std::nullopt : std::optional(state->silent);
 }
 
 void FailureMonitor::finish() {

@@ -45,11 +45,21 @@ public:
                  FailureMonitorOptions options);
   ~FailureMonitor();
 
-  /// Tells the other ranks that this rank has failed.
-  void publishFailure(const std::string &message);
-  /// Waits for a verdict on the rank that failed. `onFailure` is not called
-  /// after this call.
-  std::optional<std::string> findCause(double seconds);
+  /// Counts a call that all ranks make, as Job::beginCall does.
+  void beginCall(int64_t steps) noexcept;
+  /// Tells the other ranks that this one makes no more calls.
+  void announceEnd(int64_t steps);
+
+  /// Tells the other ranks that this rank has failed. The rank that serves the
+  /// store stays until they have read it, for several heartbeats at most, or
+  /// for less than one if it `isLate`.
+  void publishFailure(const std::string &message, bool isLate = false);
+  /// Looks at once, and waits for a verdict on the rank that failed. Stays as
+  /// `publishFailure` does if there is one. `onFailure` is not called after
+  /// this call.
+  std::optional<std::string> findCause(double seconds, bool isLate = false);
+  /// Describes the ranks of which two heartbeats are missing, if there are any.
+  std::optional<std::string> describeSilent();
   /// Announces that this rank is done, and returns when the store has it. On
   /// the rank that serves the store it returns when all ranks are done and know
   /// that the store has it, and throws Failure if one fails before that.

@@ -29,6 +29,13 @@ std::string glooTextOf(const std::exception &error) {
   return text;
 }
 
+/// Returns at least a millisecond, as Gloo takes less for no limit.
+std::chrono::milliseconds timeUntil(std::chrono::steady_clock::time_point end) {
+  using std::chrono::milliseconds;
+  return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(
+                                       end - std::chrono::steady_clock::now()));
+}
+
 /// Thread-safety is as `Transport` documents it.
 class GlooTransport final : public Transport {
 public:
@@ -171,19 +178,21 @@ void GlooTransport::doExchange(std::span<const Send> sends,
          [&](std::vector<at::Tensor> &tensor) {
            return group->send(tensor, int(send.peer), tag);
          });
+  // The limit is that of all transfers together, which run at the same time.
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + timeout;
   for (Pending &transfer : exchange.pending) {
     std::string text;
     auto kind = FailureKind::Other;
-    const auto begin = std::chrono::steady_clock::now();
     try {
-      if (transfer.work->wait(timeout))
+      if (transfer.work->wait(timeUntil(end)))
         continue;
       text = "aborted after another failure"; // the only case in which Gloo
                                               // returns false
     } catch (const std::exception &error) {
       text = glooTextOf(error);
       // Gloo throws one type for all errors.
-      if (std::chrono::steady_clock::now() - begin >= timeout)
+      if (Clock::now() >= end)
         kind = FailureKind::TimedOut;
     }
     fail(what, transfer.doing, transfer.bytes, transfer.peer, text, kind);

@@ -24,6 +24,8 @@ namespace {
 /// Number of heartbeats beyond the heartbeat limit after which every monitor
 /// has its verdict: its own beat, its look, and those of another.
 constexpr double verdictBeats = 5;
+/// Seconds in which the monitor looks once more after a transfer has timed out.
+constexpr double kTimedOutSeconds = 0.2;
 /// Seconds that a thread which asks a TCPStore may take longer than its limit.
 constexpr double kLateSeconds = 2;
 constexpr const char *kLoopback = "127.0.0.1";
@@ -99,7 +101,10 @@ public:
   void publishFailure(const std::string &message) override {
     monitor->publishFailure(message);
   }
-  std::string explainFailure(const std::string &message) override;
+  void beginCall(int64_t steps) noexcept override { monitor->beginCall(steps); }
+  void announceEnd(int64_t steps) override { monitor->announceEnd(steps); }
+  std::string explainFailure(const std::string &message,
+                             FailureKind kind) override;
   void finish() override { monitor->finish(); }
 
 private:
@@ -156,7 +161,7 @@ GlooJob::GlooJob(const JobOptions &givenOptions)
     jobName = store->get("job-name", options.joinSeconds);
     connectGroups();
   } catch (const std::exception &error) {
-    throw std::runtime_error(explainFailure(error.what()));
+    throw std::runtime_error(explainFailure(error.what(), kindOf(error)));
   }
 }
 
@@ -331,13 +336,23 @@ void GlooJob::abortTransfers() noexcept {
   controlGroup->abort();
 }
 
-std::string GlooJob::explainFailure(const std::string &message) {
-  double seconds = monitor->limit() + verdictBeats * monitor->heartbeat();
-  if (auto cause = monitor->findCause(seconds))
-    return *cause + " (seen by rank " + std::to_string(rank()) +
-           " as: " + message + ")";
-  monitor->publishFailure(message);
-  return message;
+std::string GlooJob::explainFailure(const std::string &message,
+                                    FailureKind kind) {
+  const bool isLate = kind == FailureKind::TimedOut;
+  const double seconds =
+      isLate ? kTimedOutSeconds
+             : monitor->limit() + verdictBeats * monitor->heartbeat();
+  std::optional<std::string> cause = monitor->findCause(seconds, isLate);
+  const bool isFound = cause.has_value();
+  if (!cause && isLate)
+    cause = monitor->describeSilent();
+  const std::string explained = cause ? *cause + " (seen by rank " +
+                                            std::to_string(rank()) +
+                                            " as: " + message + ")"
+                                      : message;
+  if (!isFound)
+    monitor->publishFailure(explained, isLate);
+  return explained;
 }
 
 } // namespace

@@ -6,6 +6,7 @@
 
 #include "collectives/Transport.h"
 #include "core/Backend.h"
+#include "core/Failure.h"
 #include "core/Mesh.h"
 
 #include <functional>
@@ -121,14 +122,25 @@ public:
   /// may be called from any thread.
   virtual void abortTransfers() noexcept = 0;
 
+  /// Counts a call that all ranks make, before its first transfer. `steps` is
+  /// how many steps this rank has made. Any thread may call it; it takes no
+  /// lock.
+  virtual void beginCall(int64_t steps) noexcept = 0;
+  /// Tells the other ranks that this one makes no more calls, after so many
+  /// steps. Ranks that have begun more calls, or begin one, end with an error
+  /// that names this one.
+  virtual void announceEnd(int64_t steps) = 0;
+
   /// Reports a failure of this rank (other than a failed transfer) to the other
   /// ranks, which then end with "rank 1 (...) failed: <message>".
   virtual void publishFailure(const std::string &message) = 0;
   /// Returns `message` of a failed transfer, prefixed with the rank that caused
   /// it if the monitor finds one within its limit. Otherwise it publishes
-  /// `message` as this rank's own failure. `onFailure` is not called after this
-  /// call.
-  virtual std::string explainFailure(const std::string &message) = 0;
+  /// `message` as this rank's own failure. A transfer that has timed out has
+  /// given the monitor its time already, and is explained within a second.
+  /// `onFailure` is not called after this call.
+  virtual std::string explainFailure(const std::string &message,
+                                     FailureKind kind = FailureKind::Other) = 0;
   /// Announces that this rank is done and no longer needs the others. On the
   /// rank that serves the store it returns when all ranks are done. If it is
   /// not called before the destructor, the other ranks see this rank as dead.

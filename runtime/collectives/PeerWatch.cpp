@@ -3,6 +3,7 @@
 #include "collectives/PeerWatch.h"
 
 #include <algorithm>
+#include <sstream>
 
 namespace fcdp {
 
@@ -11,12 +12,27 @@ static constexpr double looksInLimit = 3;
 /// Ranks that died together pass the limit up to two looks apart.
 static constexpr double togetherInLimit = 1 - 1 / looksInLimit;
 
+std::string encode(const ClosedSession &closed) {
+  return std::to_string(closed.calls) + " " + std::to_string(closed.steps);
+}
+
+ClosedSession decodeClosed(const std::string &text) {
+  ClosedSession closed;
+  std::istringstream(text) >> closed.calls >> closed.steps;
+  return closed;
+}
+
+std::string countSteps(int64_t steps) {
+  return std::to_string(steps) + (steps == 1 ? " step" : " steps");
+}
+
 PeerWatch::PeerWatch(const Mesh &mesh, uint32_t rank, double limitSeconds)
     : mesh(mesh), rank(rank), limitSeconds(limitSeconds), peers(mesh.size()),
       lastLook(Clock::now()) {}
 
 std::optional<std::string>
-PeerWatch::judge(const std::vector<std::string> &statuses) {
+PeerWatch::judge(const std::vector<std::string> &statuses,
+                 const ClosedSession &own) {
   const Clock::time_point now = Clock::now();
   const double passed =
       std::min(std::chrono::duration<double>(now - lastLook).count(),
@@ -37,11 +53,13 @@ PeerWatch::judge(const std::vector<std::string> &statuses) {
           describeRank(mesh, other) + " failed: " + peer.status.substr(1);
     if (peer.state() == status::ended && !othersVerdict)
       othersVerdict = peer.status.substr(1);
-    if (peer.state() == status::alive)
+    if (peer.beats())
       silence = std::max(silence, peer.silentSeconds);
   }
   if (ownWords)
     return ownWords;
+  if (std::string closed = describeClosed(own); !closed.empty())
+    return closed;
   // What others say of this rank: it was stopped, or its link was.
   if (othersVerdict)
     return othersVerdict;
@@ -65,12 +83,28 @@ bool PeerWatch::everyoneIsDone() const {
 bool PeerWatch::othersHaveLeft() const {
   for (uint32_t other = 0; other < peers.size(); ++other) {
     const Peer &peer = peers[other];
-    const bool reads = (peer.state() == status::alive && !isSilent(peer)) ||
-                       peer.state() == status::done;
+    const bool reads =
+        (peer.beats() && !isSilent(peer)) || peer.state() == status::done;
     if (other != rank && reads)
       return false;
   }
   return true;
+}
+
+std::string PeerWatch::describeClosed(const ClosedSession &own) const {
+  std::string text;
+  for (uint32_t other = 0; other < peers.size(); ++other) {
+    if (other == rank || peers[other].state() != status::closing)
+      continue;
+    const ClosedSession closed = decodeClosed(peers[other].status.substr(1));
+    if (closed.calls < own.calls)
+      text += (text.empty() ? "" : "; ") + describeRank(mesh, other) +
+              " has ended its loop after " + countSteps(closed.steps);
+  }
+  if (!text.empty())
+    text += ", but " + describeRank(mesh, rank) + " goes on after " +
+            countSteps(own.steps);
+  return text;
 }
 
 std::string PeerWatch::describeGone() const {
@@ -87,7 +121,7 @@ std::string PeerWatch::describeSilent(double longerThanSeconds) const {
   std::string text;
   for (uint32_t other = 0; other < peers.size(); ++other) {
     const Peer &peer = peers[other];
-    if (other == rank || peer.state() != status::alive ||
+    if (other == rank || !peer.beats() ||
         peer.silentSeconds <= longerThanSeconds)
       continue;
     text += (text.empty() ? "" : "; ") + describeRank(mesh, other) +

@@ -14,13 +14,27 @@ namespace fcdp {
 
 /// The first character of a rank's status.
 namespace status {
-inline constexpr char alive = 'a';  ///< followed by a counter
+inline constexpr char alive = 'a'; ///< followed by a counter
+/// No more calls: followed by a `ClosedSession` and a counter.
+inline constexpr char closing = 'c';
 inline constexpr char done = 'd';   ///< no longer needs the others
 inline constexpr char left = 'l';   ///< done, and no longer needs the store
 inline constexpr char failed = 'f'; ///< followed by its message
 inline constexpr char ended = 'x';  ///< followed by the verdict on another rank
 inline constexpr char gone = 'g';   ///< its connection ended: the rank's will
 } // namespace status
+
+/// A rank's last words before it waits for the others' end.
+struct ClosedSession {
+  uint64_t calls = 0; ///< that all ranks make together
+  int64_t steps = 0;
+};
+std::string encode(const ClosedSession &closed);
+/// Ignores what follows. Gives zeros if `encode` did not make the text.
+ClosedSession decodeClosed(const std::string &text);
+
+/// "1 step", "2 steps".
+std::string countSteps(int64_t steps);
 
 /// Measures for how long the status of each rank has not changed. A look counts
 /// for a third of the limit at most: the store was slow, or this process was
@@ -29,9 +43,11 @@ class PeerWatch {
 public:
   PeerWatch(const Mesh &mesh, uint32_t rank, double limitSeconds);
 
-  /// Takes the current statuses of all ranks. Returns a description of the
-  /// ranks that have died or failed, or none.
-  std::optional<std::string> judge(const std::vector<std::string> &statuses);
+  /// Takes the current statuses of all ranks, and the calls that this rank has
+  /// begun. Returns a description of the ranks that have died, failed, or ended
+  /// while this rank goes on, or none.
+  std::optional<std::string> judge(const std::vector<std::string> &statuses,
+                                   const ClosedSession &own = {});
   /// Returns whether all ranks are done, by the last statuses.
   bool everyoneIsDone() const;
   /// Returns whether no other rank that is not silent reads the store any more.
@@ -47,9 +63,15 @@ private:
     double silentSeconds = 0;
 
     char state() const { return status.empty() ? status::alive : status[0]; }
+    bool beats() const {
+      return state() == status::alive || state() == status::closing;
+    }
   };
 
   bool isSilent(const Peer &peer) const;
+  /// Describes the ranks that have closed their sessions after fewer calls than
+  /// this rank has begun, or returns "".
+  std::string describeClosed(const ClosedSession &own) const;
   /// Describes the ranks whose processes have ended, or returns "".
   std::string describeGone() const;
 

@@ -33,6 +33,7 @@ FileDescriptor openSocket(const addrinfo &address) {
   if (!made)
     throw std::runtime_error(std::string("socket failed: ") +
                              std::strerror(errno));
+  made.keepFromChildren();
   return made;
 }
 
@@ -87,6 +88,7 @@ Accepted acceptFrom(const FileDescriptor &listening) {
     return accepted;
   }
   accepted.socket = FileDescriptor(fd);
+  accepted.socket.keepFromChildren();
   sendAtOnce(fd);
   char host[NI_MAXHOST], service[NI_MAXSERV];
   if (getnameinfo(address, length, host, sizeof(host), service, sizeof(service),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/ForkedChild.h"
+
 #include <unistd.h>
 #include <utility>
 
@@ -12,23 +14,36 @@ public:
   FileDescriptor() = default;
   explicit FileDescriptor(int fd) : fd(fd) {}
   FileDescriptor(FileDescriptor &&other) noexcept
-      : fd(std::exchange(other.fd, -1)) {}
+      : fd(std::exchange(other.fd, -1)),
+        isPrivate(std::exchange(other.isPrivate, false)) {}
   FileDescriptor &operator=(FileDescriptor &&other) noexcept {
     std::swap(fd, other.fd);
+    std::swap(isPrivate, other.isPrivate);
     return *this;
   }
   ~FileDescriptor() {
-    if (fd >= 0)
+    if (fd >= 0 && (!isPrivate || forgetInChildren(fd)))
       close(fd);
   }
 
   int get() const { return fd; }
+  /// Has children that are forked from now on not keep it.
+  void keepFromChildren() {
+    closeInChildren(fd);
+    isPrivate = true;
+  }
   /// Gives up the descriptor, which the caller closes.
-  int release() { return std::exchange(fd, -1); }
+  int release() {
+    if (isPrivate)
+      forgetInChildren(fd);
+    isPrivate = false;
+    return std::exchange(fd, -1);
+  }
   explicit operator bool() const { return fd >= 0; }
 
 private:
   int fd = -1;
+  bool isPrivate = false;
 };
 
 } // namespace fcdp

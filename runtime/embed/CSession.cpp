@@ -5,10 +5,11 @@
 #include "fcdp/session.h"
 
 #include "embed/Arguments.h"
+#include "embed/GuardedSession.h"
 #include "session/Padding.h"
-#include "session/Session.h"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <sstream>
 #include <vector>
@@ -68,6 +69,8 @@ fcdp_status statusOf(SessionErrorCode code) {
     return FCDP_NOT_FINITE;
   case SessionErrorCode::Misuse:
     return FCDP_MISUSE;
+  case SessionErrorCode::Busy:
+    return FCDP_BUSY;
   case SessionErrorCode::Failed:
     return FCDP_FAILED;
   }
@@ -103,13 +106,44 @@ void require(bool condition, const char *expected) {
     throw SessionError(SessionErrorCode::Misuse, expected);
 }
 
-/// Runs `work` on the session.
+/// Runs `work` on the session, in which no other thread may be.
 template <typename Handle, typename Work>
 fcdp_status attemptOn(Handle *handle, Work work) noexcept {
   return attempt([&] {
     require(handle, "expected a session, got a null pointer");
-    work(*handle->session);
+    handle->guarded.call([&](Session &session) { work(session); });
   });
+}
+
+/// Runs `work` on what never changes of a session, whatever other threads do.
+template <typename Handle, typename Work>
+fcdp_status attemptToLook(const Handle *handle, Work work) noexcept {
+  return attempt([&] {
+    require(handle, "expected a session, got a null pointer");
+    const std::shared_ptr<const Session> session = handle->guarded.look();
+    require(session != nullptr, "the session is closed");
+    work(*session);
+  });
+}
+
+/// The number that `work` returns of what never changes, or 0 without a
+/// session.
+template <typename Number, typename Handle, typename Work>
+Number lookAt(const Handle *handle, Work work) noexcept {
+  Number number = 0;
+  (void)attemptToLook(
+      handle, [&](const Session &session) { number = Number(work(session)); });
+  return number;
+}
+
+/// The number that `work` returns, or 0 without a session or while another
+/// thread is in a call.
+template <typename Number, typename Handle, typename Work>
+Number numberOf(const Handle *handle, Work work) noexcept {
+  Number number = 0;
+  (void)attemptOn(
+      handle, [&](const Session &session) { number = Number(work(session)); });
+  return number;
 }
 
 StateRole roleOf(fcdp_state_role role) {
@@ -245,13 +279,33 @@ fcdp_figures figuresOf(const Stats &stats, double loss, double hostCache,
 } // namespace
 
 struct fcdp_session {
-  std::unique_ptr<Session> session;
+  explicit fcdp_session(std::unique_ptr<Session> opened)
+      : guarded(std::move(opened)) {}
+
+  /// A call changes nothing that its caller can see of it.
+  mutable GuardedSession guarded;
   /// The figures that were read last.
   RankStats last;
   uint64_t skippedSteps = 0;
   /// The checkpoint that was loaded last.
   LoadedCheckpoint loaded;
 };
+
+namespace {
+
+/// Keeps a handle as long as the process, so that a call by another thread
+/// after the session was destroyed is an error and reads no freed memory. A
+/// process opens few.
+fcdp_session *keepHandle(std::unique_ptr<fcdp_session> made) {
+  static std::mutex mutex;
+  // Never destroyed, as what it has must not be at the end of the process.
+  static auto *all = new std::vector<std::unique_ptr<fcdp_session>>();
+  std::lock_guard<std::mutex> lock(mutex);
+  all->push_back(std::move(made));
+  return all->back().get();
+}
+
+} // namespace
 
 extern "C" {
 
@@ -272,9 +326,9 @@ fcdp_status fcdp_session_open(const char *object, const fcdp_options *options,
     require(session, "expected a place for the session, got a null pointer");
     *session = nullptr;
     require(object, "expected the path of an object, got a null pointer");
-    auto made = std::make_unique<fcdp_session>();
-    made->session = Session::open(loadStep(object), optionsOf(options));
-    *session = made.release();
+    auto made = std::make_unique<fcdp_session>(
+        Session::open(loadStep(object), optionsOf(options)));
+    *session = keepHandle(std::move(made));
   });
 }
 
@@ -282,50 +336,56 @@ fcdp_status fcdp_session_close(fcdp_session *session) {
   return attemptOn(session, [](Session &session) { session.close(); });
 }
 
-void fcdp_session_destroy(fcdp_session *session) { delete session; }
+void fcdp_session_destroy(fcdp_session *session) {
+  if (session)
+    session->guarded.end();
+}
 
 void fcdp_session_fail(fcdp_session *session, const char *message) {
-  (void)attemptOn(session, [&](Session &session) {
-    session.guard(
-        [&] { throw SessionError(SessionErrorCode::Failed, textOf(message)); });
+  (void)attempt([&] {
+    require(session, "expected a session, got a null pointer");
+    session->guarded.fail(textOf(message));
   });
 }
 
 uint32_t fcdp_session_rank(const fcdp_session *session) {
-  return session ? session->session->rank() : 0;
+  return lookAt<uint32_t>(session,
+                          [](const Session &own) { return own.rank(); });
 }
 
 uint32_t fcdp_session_num_ranks(const fcdp_session *session) {
-  return session ? session->session->plan().mesh.size() : 0;
+  return lookAt<uint32_t>(
+      session, [](const Session &own) { return own.plan().mesh.size(); });
 }
 
 uint32_t fcdp_session_num_micro_batches(const fcdp_session *session) {
-  return session ? uint32_t(session->session->plan().microBatches) : 0;
+  return lookAt<uint32_t>(
+      session, [](const Session &own) { return own.plan().microBatches; });
 }
 
 size_t fcdp_session_num_inputs(const fcdp_session *session) {
-  return session ? session->session->plan().numStepInputs() : 0;
+  return lookAt<size_t>(
+      session, [](const Session &own) { return own.plan().numStepInputs(); });
 }
 
 fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info) {
-  return attemptOn(session, [&](const Session &session) {
-    const StepPlan::Inputs inputs = session.plan().greatestInputs();
+  return attemptToLook(session, [&](const Session &own) {
+    const StepPlan::Inputs inputs = own.plan().greatestInputs();
     require(info && index < inputs.size(), "expected the number of an input");
     describe(*inputs[index], info);
   });
 }
 
 size_t fcdp_session_num_states(const fcdp_session *session) {
-  if (!session)
-    return 0;
-  const StepPlan &plan = session->session->plan();
-  return plan.parameters.size() + plan.stateBuffers().size();
+  return lookAt<size_t>(session, [](const Session &own) {
+    return own.plan().parameters.size() + own.plan().stateBuffers().size();
+  });
 }
 
 fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info) {
-  return attemptOn(session, [&](const Session &own) {
+  return attemptToLook(session, [&](const Session &own) {
     const StepPlan &plan = own.plan();
     require(info && index < fcdp_session_num_states(session),
             "expected the number of a state");
@@ -387,7 +447,8 @@ fcdp_status fcdp_session_finish_checkpoint(fcdp_session *session) {
 }
 
 int64_t fcdp_session_num_steps(const fcdp_session *session) {
-  return session ? session->session->numSteps() : 0;
+  return numberOf<int64_t>(session,
+                           [](const Session &own) { return own.numSteps(); });
 }
 
 fcdp_status fcdp_session_set_learning_rate(fcdp_session *session, double base) {
@@ -403,7 +464,8 @@ fcdp_status fcdp_session_set_schedule(fcdp_session *session,
 }
 
 double fcdp_session_learning_rate(const fcdp_session *session) {
-  return session ? session->session->learningRate() : 0;
+  return numberOf<double>(
+      session, [](const Session &own) { return own.learningRate(); });
 }
 
 fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
@@ -460,11 +522,13 @@ fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
 }
 
 size_t fcdp_session_num_unread(const fcdp_session *session) {
-  return session ? session->session->numUnread() : 0;
+  return numberOf<size_t>(session,
+                          [](const Session &own) { return own.numUnread(); });
 }
 
 size_t fcdp_session_max_unread(const fcdp_session *session) {
-  return session ? session->session->maxUnread() : 0;
+  return numberOf<size_t>(session,
+                          [](const Session &own) { return own.maxUnread(); });
 }
 
 fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures) {
@@ -480,13 +544,15 @@ fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures) {
 }
 
 size_t fcdp_session_num_eval_inputs(const fcdp_session *session) {
-  return session ? session->session->plan().evaluationInputs().size() : 0;
+  return lookAt<size_t>(session, [](const Session &own) {
+    return own.plan().evaluationInputs().size();
+  });
 }
 
 fcdp_status fcdp_session_eval_input(const fcdp_session *session, size_t index,
                                     fcdp_tensor_info *info) {
-  return attemptOn(session, [&](const Session &session) {
-    const StepPlan::Inputs inputs = session.plan().evaluationInputs();
+  return attemptToLook(session, [&](const Session &own) {
+    const StepPlan::Inputs inputs = own.plan().evaluationInputs();
     require(info && index < inputs.size(),
             "expected the number of an input of the evaluation");
     describe(*inputs[index], info);

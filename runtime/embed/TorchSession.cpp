@@ -3,8 +3,8 @@
 // A session as a TorchBind class, torch.classes.fcdp.Session: Python calls it
 // with its own tensors. python/fcdp/loop stands on it.
 #include "embed/Arguments.h"
+#include "embed/GuardedSession.h"
 #include "operators/TorchTypes.h"
-#include "session/Session.h"
 #include "session/StateByName.h"
 #include "session/StateRows.h"
 
@@ -99,6 +99,12 @@ bool isByNccl(const std::string &reductionsBy) {
 }
 
 class TorchSession : public torch::CustomClassHolder {
+  /// Runs work(session). Errors are as `attempt` throws them.
+  template <typename Work>
+  auto use(Work work) {
+    return attempt([&] { return guarded->call(work); });
+  }
+
 public:
   /// `servesStore`: whether this process is to serve the job's store at the
   /// launcher's address. None: if the launcher does not. `facts` must be the
@@ -111,7 +117,7 @@ public:
                const Figures &padding, bool deterministic,
                const std::string &reductionsBy, std::optional<bool> servesStore,
                const Texts &facts) {
-    session = attempt([&] {
+    guarded = attempt([&] {
       SessionOptions options;
       options.launch = findLaunch();
       options.launch.servesStore =
@@ -135,53 +141,63 @@ public:
           all.push_back({entry.key(), entry.value()});
         return all;
       };
-      return Session::open(loadStep(object), options);
+      return std::make_unique<GuardedSession>(
+          Session::open(loadStep(object), options));
     });
   }
+  ~TorchSession() override { guarded->end(); }
 
-  int64_t rank() { return get().rank(); }
-  int64_t numSteps() { return get().numSteps(); }
-  double learningRate() { return get().learningRate(); }
+  int64_t numSteps() {
+    return use([](Session &own) { return own.numSteps(); });
+  }
+  double learningRate() {
+    return use([](Session &own) { return own.learningRate(); });
+  }
 
   std::vector<StateTuple> states() {
-    std::vector<StateTuple> found;
-    for (StateInfo &state : listStates(get().plan())) {
-      at::Tensor like = at::empty(
-          state.shape,
-          at::TensorOptions(toScalarType(state.dtype)).device(at::kMeta));
-      found.emplace_back(std::move(state.names), name(state.role),
-                         std::move(like), state.persistent);
-    }
-    return found;
+    return use([](Session &own) {
+      std::vector<StateTuple> found;
+      for (StateInfo &state : listStates(own.plan())) {
+        at::Tensor like = at::empty(
+            state.shape,
+            at::TensorOptions(toScalarType(state.dtype)).device(at::kMeta));
+        found.emplace_back(std::move(state.names), name(state.role),
+                           std::move(like), state.persistent);
+      }
+      return found;
+    });
   }
 
   /// The names of states that are no parameters.
   std::vector<std::string> bufferNames() {
-    std::vector<std::string> names;
-    const StepPlan &plan = get().plan();
-    for (size_t i : plan.stateBuffers())
-      names.push_back(plan.buffers[i]->name);
-    return names;
+    return use([](Session &own) {
+      std::vector<std::string> names;
+      for (size_t i : own.plan().stateBuffers())
+        names.push_back(own.plan().buffers[i]->name);
+      return names;
+    });
   }
 
   void setState(const std::string &name, const std::string &role,
                 const at::Tensor &value) {
     at::Tensor host = toHost(value);
-    attempt([&] { get().setState(name, stateRoleOf(role), viewOf(host)); });
+    use([&](Session &own) {
+      own.setState(name, stateRoleOf(role), viewOf(host));
+    });
   }
 
   /// Collective. Whole on rank 0, none on other ranks.
   std::optional<at::Tensor> getState(const std::string &name,
                                      const std::string &role) {
-    return attempt([&]() -> std::optional<at::Tensor> {
-      NamedState state = findState(get().plan(), name, stateRoleOf(role));
-      if (get().rank() != 0) {
-        get().getState(name, stateRoleOf(role), {});
+    return use([&](Session &own) -> std::optional<at::Tensor> {
+      NamedState state = findState(own.plan(), name, stateRoleOf(role));
+      if (own.rank() != 0) {
+        own.getState(name, stateRoleOf(role), {});
         return std::nullopt;
       }
       at::Tensor whole =
           at::empty(state.shape, at::TensorOptions(toScalarType(state.dtype)));
-      get().getState(
+      own.getState(
           name, stateRoleOf(role),
           {static_cast<std::byte *>(whole.data_ptr()), size_t(whole.nbytes())});
       return whole;
@@ -190,12 +206,12 @@ public:
 
   /// Collective. This rank's rows of a parameter's state, or a buffer.
   at::Tensor getRows(const std::string &name, const std::string &role) {
-    return attempt([&] {
-      NamedState state = findState(get().plan(), name, stateRoleOf(role));
+    return use([&](Session &own) {
+      NamedState state = findState(own.plan(), name, stateRoleOf(role));
       at::Tensor rows =
-          at::empty(rowsShape(state, get().rank(), get().plan().mesh.size()),
+          at::empty(rowsShape(state, own.rank(), own.plan().mesh.size()),
                     at::TensorOptions(toScalarType(state.dtype)));
-      get().getRows(
+      own.getRows(
           name, stateRoleOf(role),
           {static_cast<std::byte *>(rows.data_ptr()), size_t(rows.nbytes())});
       return rows;
@@ -206,14 +222,16 @@ public:
   void setRows(const std::string &name, const std::string &role,
                const at::Tensor &rows) {
     at::Tensor host = toHost(rows);
-    attempt([&] { get().setRows(name, stateRoleOf(role), viewOf(host)); });
+    use([&](Session &own) {
+      own.setRows(name, stateRoleOf(role), viewOf(host));
+    });
   }
 
   /// The scale, its factors of growth and backoff, the interval of its growth
   /// and the growth tracker; none if the step does not scale its loss.
   std::optional<LossScaleTuple> lossScale() {
-    return attempt([&]() -> std::optional<LossScaleTuple> {
-      std::optional<LossScale> scale = get().lossScale();
+    return use([&](Session &own) -> std::optional<LossScaleTuple> {
+      std::optional<LossScale> scale = own.lossScale();
       if (!scale)
         return std::nullopt;
       const LossScaling &scaling = scale->scaling();
@@ -224,36 +242,41 @@ public:
   }
 
   void setLossScale(const std::string &text, int64_t growthTracker) {
-    attempt([&] { get().setLossScale(lossScalingOf(text), growthTracker); });
+    use([&](Session &own) {
+      own.setLossScale(lossScalingOf(text), growthTracker);
+    });
   }
 
   /// Collective. Fails on all ranks if any of them has a problem, or other
   /// values than rank 0.
   void agree(const std::string &problem, const std::string &values) {
-    attempt([&] { get().agree(problem, values); });
+    use([&](Session &own) { own.agree(problem, values); });
   }
   /// The parameters of each bucket, which has one count of updates.
   std::vector<std::vector<std::string>> counted() {
-    const StepPlan &plan = get().plan();
-    std::vector<std::vector<std::string>> names(plan.buckets.size());
-    for (const auto &parameter : plan.parameters)
-      names[parameter->bucket].push_back(parameter->names[0]);
-    return names;
+    return use([](Session &own) {
+      const StepPlan &plan = own.plan();
+      std::vector<std::vector<std::string>> names(plan.buckets.size());
+      for (const auto &parameter : plan.parameters)
+        names[parameter->bucket].push_back(parameter->names[0]);
+      return names;
+    });
   }
 
   int64_t getUpdateCount(const std::string &name) {
-    return attempt([&] { return get().getUpdateCount(name); });
+    return use([&](Session &own) { return own.getUpdateCount(name); });
   }
   void setUpdateCount(const std::string &name, int64_t count) {
-    attempt([&] { get().setUpdateCount(name, count); });
+    use([&](Session &own) { own.setUpdateCount(name, count); });
   }
 
   std::vector<std::string> loadWeights(const std::vector<std::string> &paths) {
-    return attempt([&] { return get().loadWeights(paths); });
+    return use([&](Session &own) { return own.loadWeights(paths); });
   }
   void saveWeights(const std::string &path, bool onlyTrained) {
-    attempt(
-        [&] { get().saveWeights({.path = path, .onlyTrained = onlyTrained}); });
+    use([&](Session &own) {
+      own.saveWeights({.path = path, .onlyTrained = onlyTrained});
+    });
   }
 
   /// The checkpoint's step, the program's text, and whether its contents were
@@ -261,49 +284,49 @@ public:
   std::optional<std::tuple<int64_t, std::string, bool>>
   loadCheckpoint(const std::string &path) {
     using Loaded = std::optional<std::tuple<int64_t, std::string, bool>>;
-    return attempt([&]() -> Loaded {
-      auto loaded = get().loadCheckpoint(path);
+    return use([&](Session &own) -> Loaded {
+      auto loaded = own.loadCheckpoint(path);
       if (!loaded)
         return std::nullopt;
       return std::tuple(loaded->step, loaded->job, loaded->isVerified);
     });
   }
   void openCheckpoints(const std::string &folder, std::optional<int64_t> keep) {
-    attempt([&] {
+    use([&](Session &own) {
       if (keep && *keep < 1)
         misuse("keep: expected at least 1, got " + std::to_string(*keep));
       CheckpointOptions options{folder};
       if (keep)
         options.keep = uint32_t(*keep);
-      get().openCheckpoints(options);
+      own.openCheckpoints(options);
     });
   }
   void saveCheckpoint(const std::string &job) {
-    attempt([&] { get().saveCheckpoint(job); });
+    use([&](Session &own) { own.saveCheckpoint(job); });
   }
   void finishCheckpoint() {
-    attempt([&] { get().finishCheckpoint(); });
+    use([&](Session &own) { own.finishCheckpoint(); });
   }
 
   void setLearningRate(double base) {
-    attempt([&] { get().setLearningRate(base); });
+    use([&](Session &own) { own.setLearningRate(base); });
   }
   std::string schedule() {
-    return attempt([&] { return get().schedule(); });
+    return use([&](Session &own) { return own.schedule(); });
   }
   void setSchedule(const std::string &text) {
-    attempt([&] { get().setSchedule(scheduleOf(text)); });
+    use([&](Session &own) { own.setSchedule(scheduleOf(text)); });
   }
 
   /// Collective. Runs one step on the inputs of all micro-batches and returns
   /// the figures of all ranks.
   Figures step(const std::vector<at::Tensor> &inputs) {
-    return attempt([&] {
+    return use([&](Session &own) {
       HostInputs host(inputs);
-      get().run(host.views);
-      StepStats stats = get().combine(get().read());
+      own.run(host.views);
+      StepStats stats = own.combine(own.read());
       skippedSteps += stats.skipped;
-      get().requireFinite(stats);
+      own.requireFinite(stats);
       Figures figures = figuresOf(stats);
       figures.insert("learning_rate", stats.learningRate);
       figures.insert("skipped", stats.skipped);
@@ -315,36 +338,31 @@ public:
   /// Collective. Evaluates the model on the inputs of as many batches on each
   /// rank, and returns the figures of all ranks.
   Figures evaluate(int64_t batches, const std::vector<at::Tensor> &inputs) {
-    return attempt([&] {
+    return use([&](Session &own) {
       HostInputs host(inputs);
-      RankStats own = get().evaluate(batches, std::span(host.views));
-      evaluated = own.losses;
-      return figuresOf(get().combine(own));
+      RankStats stats = own.evaluate(batches, std::span(host.views));
+      evaluated = stats.losses;
+      return figuresOf(own.combine(stats));
     });
   }
 
   /// The loss of each of this rank's batches in the last evaluation.
   std::vector<double> evaluationLosses() { return evaluated; }
 
+  /// Ends the session unless another thread is in a call.
   void close() {
-    attempt([&] { get().close(); });
-    session.reset();
+    use([](Session &own) { own.close(); });
+    guarded->end();
   }
-  /// Has the other ranks told that this one cannot go on.
+  /// Has the other ranks told that this one cannot go on. May be called while
+  /// another thread is in a call, which then ends.
   void fail(const std::string &message) {
-    attempt([&] {
-      get().guard(
-          [&] { throw SessionError(SessionErrorCode::Failed, message); });
-    });
+    attempt([&] { guarded->fail(message); });
   }
+  /// Whether a thread is in a call.
+  bool isBusy() { return guarded->isBusy(); }
 
 private:
-  Session &get() {
-    if (!session)
-      throw std::runtime_error("misuse: the session is closed");
-    return *session;
-  }
-
   /// The figures that steps and evaluations have in common.
   static Figures figuresOf(const StepStats &stats) {
     Figures figures;
@@ -370,7 +388,7 @@ private:
     return figures;
   }
 
-  std::unique_ptr<Session> session;
+  std::unique_ptr<GuardedSession> guarded;
   int64_t skippedSteps = 0;
   std::vector<double> evaluated;
 };
@@ -403,7 +421,6 @@ TORCH_LIBRARY(fcdp, library) {
                        const std::optional<std::string> &, const Figures &,
                        bool, const std::string &, std::optional<bool>,
                        const Texts &>())
-      .def("rank", &TorchSession::rank)
       .def("num_steps", &TorchSession::numSteps)
       .def("states", &TorchSession::states)
       .def("buffer_names", &TorchSession::bufferNames)
@@ -431,5 +448,6 @@ TORCH_LIBRARY(fcdp, library) {
       .def("evaluate", &TorchSession::evaluate)
       .def("evaluation_losses", &TorchSession::evaluationLosses)
       .def("close", &TorchSession::close)
-      .def("fail", &TorchSession::fail);
+      .def("fail", &TorchSession::fail)
+      .def("is_busy", &TorchSession::isBusy);
 }

@@ -35,6 +35,12 @@ JobOptions makeJobOptions(const Launch &launch,
   job.port = launch.masterPort;
   job.isOwnStore = launch.isOwnStore;
   job.servesStore = launch.servesStore;
+  // The only rank meets nobody, and leaves the launcher's port alone.
+  if (launch.mesh.size() == 1 && !launch.isOwnStore) {
+    job.host = "127.0.0.1";
+    job.port = 0;
+    job.servesStore = true;
+  }
   job.secret = launch.secret;
   job.restartCount = launch.restartCount;
   job.interface = interface;

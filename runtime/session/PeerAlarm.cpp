@@ -17,6 +17,22 @@ void PeerAlarm::ring(const std::string &text) {
   end();
 }
 
+void PeerAlarm::interrupt(const std::string &text) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!message.empty())
+    return; // the session ends already
+  message = text;
+  isInterrupted = true;
+  end();
+  if (job)
+    job->publishFailure(text);
+}
+
+std::optional<std::string> PeerAlarm::interruption() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return isInterrupted ? std::optional(message) : std::nullopt;
+}
+
 void PeerAlarm::end() {
   if (backend)
     backend->fail(message);

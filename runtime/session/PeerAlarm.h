@@ -5,23 +5,30 @@
 #include "core/Backend.h"
 
 #include <mutex>
+#include <optional>
 
 namespace fcdp {
 
 /// Ends everything that waits for other ranks once one of them has failed.
-/// Thread-safe: the job's monitor rings it, the session's thread does the rest.
+/// Thread-safe: the job's monitor rings it, any thread of the program may
+/// interrupt, and the session's thread does the rest.
 class PeerAlarm {
 public:
   /// Sets the job and the backend whose waits are ended. Either may be null.
   /// They must live until they are replaced.
   void watch(Job *job, Backend *backend);
   void ring(const std::string &message);
+  /// Rings for a failure of this rank, of which it tells the others.
+  void interrupt(const std::string &message);
+  /// The message of `interrupt`, if it was called.
+  std::optional<std::string> interruption();
 
 private:
   void end();
 
   std::mutex mutex;
   std::string message; ///< empty until it rings
+  bool isInterrupted = false;
   Job *job = nullptr;
   Backend *backend = nullptr;
 };

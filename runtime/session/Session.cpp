@@ -5,6 +5,7 @@
 #include "checkpoint/FileDigest.h"
 #include "checkpoint/MatchedWeights.h"
 #include "checkpoint/Shards.h"
+#include "collectives/PeerWatch.h"
 #include "collectives/Transport.h"
 #include "core/Failure.h"
 #include "session/ChooseDevice.h"
@@ -42,13 +43,16 @@ SessionErrorCode codeOf(const std::exception &error,
   return otherwise;
 }
 
-/// A write to a connection whose peer is gone is an error to report.
-void ignoreBrokenPipes() {
-  struct sigaction action = {};
-  if (sigaction(SIGPIPE, nullptr, &action) == 0 &&
-      action.sa_handler == SIG_DFL) {
-    action.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &action, nullptr);
+/// A write to a connection whose peer is gone, or to a file that has its
+/// greatest size, is an error to report.
+void ignoreSignalsOfWrites() {
+  for (int signal : {SIGPIPE, SIGXFSZ}) {
+    struct sigaction action = {};
+    if (sigaction(signal, nullptr, &action) == 0 &&
+        action.sa_handler == SIG_DFL) {
+      action.sa_handler = SIG_IGN;
+      sigaction(signal, &action, nullptr);
+    }
   }
 }
 
@@ -112,7 +116,9 @@ Session::Impl::~Impl() {
   bool isLeft = job && (phase == Phase::Loading || phase == Phase::Running);
   if (isLeft)
     (void)problemOf(SessionErrorCode::Failed, [&] {
-      job->publishFailure("its session was destroyed before it was closed");
+      job->publishFailure("its session was destroyed before it was closed, "
+                          "after " +
+                          countSteps(numSteps));
     });
   if (device.backend && phase != Phase::Closed)
     device.backend->fail("the session was destroyed");
@@ -122,7 +128,11 @@ Session::Impl::~Impl() {
   device.backend.reset();
 }
 
+bool Session::Impl::isOfThisProcess() const { return process == getpid(); }
+
 void Session::Impl::requireOpen() const {
+  if (!isOfThisProcess())
+    throw forkedProcessError(process);
   if (phase == Phase::Closed)
     throw SessionError(SessionErrorCode::Misuse, "the session is closed");
   if (phase == Phase::Failed)
@@ -140,6 +150,8 @@ void Session::Impl::requireLoading(const char *function) const {
 SessionError Session::Impl::conclude(const std::exception &error,
                                      SessionErrorCode code) {
   phase = Phase::Failed;
+  if (auto message = alarm.interruption())
+    return {SessionErrorCode::Failed, *message};
   // What the background thread has published is the cause of all else.
   if (auto cause = saver ? saver->failure() : std::nullopt)
     return *cause;
@@ -152,7 +164,9 @@ SessionError Session::Impl::conclude(const std::exception &error,
       job->publishFailure(message);
     return {code, message};
   }
-  std::string explained = job->explainFailure(message);
+  std::string explained = job->explainFailure(
+      message, code == SessionErrorCode::TimedOut ? FailureKind::TimedOut
+                                                  : FailureKind::Other);
   if (explained != message)
     return {SessionErrorCode::PeerFailed, explained};
   return {code, message};
@@ -163,7 +177,7 @@ void Session::Impl::join() {
   std::string mismatch = meshMismatch(plan.mesh, launch.mesh, launch.launcher);
   if (!mismatch.empty())
     throw SessionError(SessionErrorCode::BadLaunch, mismatch);
-  ignoreBrokenPipes();
+  ignoreSignalsOfWrites();
   at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
   auto problem = problemOf(SessionErrorCode::NoDevice, [&] {
     if (options.deterministic)
@@ -282,7 +296,7 @@ void Session::Impl::countWork(RankStats &stats, ByteCounters &before) {
 
 void Session::Impl::requireSameCount(int64_t batches) {
   std::vector<double> counts;
-  attempt(SessionErrorCode::Failed, [&] {
+  attemptTogether(SessionErrorCode::Failed, [&] {
     double own = double(batches);
     counts = job->gather({&own, 1}, "exchange of the numbers of batches");
   });
@@ -322,7 +336,11 @@ RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
 
 Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 
-Session::~Session() = default;
+Session::~Session() {
+  // A forked child has none of the threads, and shares what they work on.
+  if (!impl->isOfThisProcess())
+    (void)impl.release();
+}
 
 std::unique_ptr<Session> Session::open(std::shared_ptr<const StepObject> object,
                                        const SessionOptions &options) {
@@ -344,7 +362,7 @@ std::vector<std::string>
 Session::loadWeights(const std::vector<std::string> &paths) {
   std::vector<std::string> notes;
   impl->requireLoading("load of the weights");
-  impl->attempt(SessionErrorCode::BadWeights, [&] {
+  impl->attemptTogether(SessionErrorCode::BadWeights, [&] {
     std::vector<Fact> facts;
     auto problem = Impl::problemOf(SessionErrorCode::BadWeights, [&] {
       MatchedWeights source(impl->plan, paths);
@@ -366,7 +384,7 @@ Session::loadWeights(const std::vector<std::string> &paths) {
 }
 
 void Session::begin() {
-  impl->attempt(SessionErrorCode::Failed, [&] { impl->begin(); });
+  impl->attemptTogether(SessionErrorCode::Failed, [&] { impl->begin(); });
 }
 
 void Session::run(const FillInput &fill,
@@ -390,7 +408,7 @@ void Session::run(const FillInput &fill,
     throw SessionError(SessionErrorCode::Misuse,
                        "expected the oldest step to be read before another "
                        "is run");
-  impl->attempt(SessionErrorCode::Failed, [&] {
+  impl->attemptTogether(SessionErrorCode::Failed, [&] {
     impl->begin();
     impl->runStep(fill, needs.value_or(StepNeeds{variants - 1, 0}));
   });
@@ -482,7 +500,7 @@ size_t Session::maxUnread() const {
 
 StepStats Session::combine(const RankStats &own) {
   StepStats stats;
-  impl->attempt(SessionErrorCode::Failed, [&] {
+  impl->attemptTogether(SessionErrorCode::Failed, [&] {
     std::vector<double> packed = own.pack();
     std::vector<double> all =
         impl->job->gather(packed, "exchange of the step's figures");
@@ -504,6 +522,7 @@ StepStats Session::combine(const RankStats &own) {
 
 void Session::close() {
   impl->attempt(SessionErrorCode::Failed, [&] {
+    impl->job->announceEnd(impl->numSteps);
     if (impl->saver)
       impl->saver->wait();
     impl->saver.reset();
@@ -521,6 +540,11 @@ void Session::close() {
 
 void Session::guard(const std::function<void()> &work) {
   impl->attempt(SessionErrorCode::Failed, work);
+}
+
+void Session::interrupt(const std::string &message) {
+  if (impl->isOfThisProcess())
+    impl->alarm.interrupt(message);
 }
 
 Job &Session::job() { return *impl->job; }

@@ -31,8 +31,9 @@ std::shared_ptr<const StepObject> loadStep(const std::string &path);
 /// One rank of a running job. It owns the rank's membership of the job, its
 /// transports, its device, the step and its state. Functions are called by one
 /// thread at a time, and throw SessionError. They never print, and never end
-/// the process. "Collective" functions are called by all ranks of the job, in
-/// the same order.
+/// the process. A process that is forked has no part in the job: there, calls
+/// throw Misuse, and the destructor leaves all as it is. "Collective" functions
+/// are called by all ranks of the job, in the same order.
 ///
 /// A process has one session at a time: libtorch's random state and its number
 /// of threads belong to the process. If SIGPIPE would end the process, `open`
@@ -221,6 +222,10 @@ public:
   /// like a failed step: other ranks are told, and a SessionError names the
   /// rank that caused it.
   void guard(const std::function<void()> &work);
+
+  /// Tells the other ranks that this one cannot go on. A call that runs ends
+  /// with `message` as Failed, and so do later ones. Any thread may call it.
+  void interrupt(const std::string &message);
 
   /// The job and the recorder, for work that `guard` runs.
   Job &job();

@@ -93,7 +93,7 @@ std::optional<LoadedCheckpoint>
 Session::loadCheckpoint(const std::string &path, const std::string &name) {
   impl->requireLoading("loading a checkpoint");
   std::optional<LoadedCheckpoint> loaded;
-  impl->attempt(SessionErrorCode::BadWeights, [&] {
+  impl->attemptTogether(SessionErrorCode::BadWeights, [&] {
     auto found = impl->findCheckpointTogether(path);
     if (!found)
       return;
@@ -130,7 +130,7 @@ void Session::openCheckpoints(const CheckpointOptions &options) {
     throw SessionError(SessionErrorCode::Misuse,
                        "expected a folder for checkpoints, and at least one to "
                        "keep");
-  impl->attempt(SessionErrorCode::FileFailed, [&] {
+  impl->attemptTogether(SessionErrorCode::FileFailed, [&] {
     impl->openRunFolder(options.folder);
     impl->saver = std::make_unique<CheckpointSaver>(CheckpointSaver::Setup{
         impl->plan, *impl->job, *impl->device.backend, *impl->step, options,
@@ -147,7 +147,7 @@ void Session::saveCheckpoint(const std::string &job,
                        impl->saver ? "expected a JSON object, got " + job
                                    : "expected the folder for checkpoints to "
                                      "be opened before one is saved");
-  impl->attempt(SessionErrorCode::FileFailed, [&] {
+  impl->attemptTogether(SessionErrorCode::FileFailed, [&] {
     impl->agree(impl->notFinite, "check of the losses before a checkpoint");
     impl->begin();
     impl->saver->save(impl->numSteps,

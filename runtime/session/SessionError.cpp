@@ -29,10 +29,19 @@ const char *name(SessionErrorCode code) {
     return "not finite";
   case SessionErrorCode::Misuse:
     return "misuse";
+  case SessionErrorCode::Busy:
+    return "busy";
   case SessionErrorCode::Failed:
     return "failed";
   }
   return "unknown";
+}
+
+SessionError forkedProcessError(pid_t opener) {
+  return {SessionErrorCode::Misuse, "this process was forked from process " +
+                                        std::to_string(opener) +
+                                        ", which has opened the session and "
+                                        "alone can use it"};
 }
 
 } // namespace fcdp

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/Printable.h"
+
 #include <stdexcept>
 #include <string>
+#include <sys/types.h>
 
 namespace fcdp {
 
@@ -34,6 +37,8 @@ enum class SessionErrorCode {
   NotFinite,
   /// The call was not allowed in the session's state, or an argument was wrong.
   Misuse,
+  /// Another thread is in a call of the session.
+  Busy,
   /// An operator of the step failed, or anything that has no code of its own.
   Failed,
 };
@@ -41,17 +46,22 @@ enum class SessionErrorCode {
 /// "peer failed", ...: the code in words.
 const char *name(SessionErrorCode code);
 
-/// The exception that functions of a session throw. If a function documents
-/// InputMismatch or Misuse, these leave the session unchanged. After any other
-/// error the session can only be destroyed.
+/// The exception that functions of a session throw. Its text has no control
+/// characters. If a function documents
+/// InputMismatch or Misuse, these and Busy leave the session unchanged. After
+/// any other error the session can only be destroyed.
 class SessionError : public std::runtime_error {
 public:
   SessionError(SessionErrorCode code, const std::string &message)
-      : std::runtime_error(message), errorCode(code) {}
+      : std::runtime_error(printable(message)), errorCode(code) {}
   SessionErrorCode code() const { return errorCode; }
 
 private:
   SessionErrorCode errorCode;
 };
+
+/// What calls get in a process that was forked from `opener`, which has opened
+/// the session.
+SessionError forkedProcessError(pid_t opener);
 
 } // namespace fcdp

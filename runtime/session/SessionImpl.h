@@ -17,6 +17,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <unistd.h>
 #include <utility>
 
 namespace fcdp {
@@ -34,7 +35,11 @@ struct Session::Impl {
   bool isAhead() const { return device.gpu && !recorder; }
 
   enum class Phase { Loading, Running, Closed, Failed };
-  /// Throws Misuse if the session has failed or is closed.
+  /// Whether the session was opened by this process, and not by one from which
+  /// this one was forked.
+  bool isOfThisProcess() const;
+  /// Throws Misuse if the session has failed or is closed, or is another
+  /// process's.
   void requireOpen() const;
   /// Throws Misuse unless values may still be given.
   void requireLoading(const char *function) const;
@@ -53,6 +58,14 @@ struct Session::Impl {
     }
   }
   SessionError conclude(const std::exception &error, SessionErrorCode code);
+  /// The same for work that all ranks do together, which is counted: a rank
+  /// that closes the session tells the others how often it has done any.
+  template <typename Work>
+  void attemptTogether(SessionErrorCode code, Work work) {
+    requireOpen();
+    job->beginCall(numSteps);
+    attempt(code, work);
+  }
 
   /// Runs `work` and returns what went wrong, with `code` unless it has another
   /// one.
@@ -140,6 +153,7 @@ struct Session::Impl {
   const std::shared_ptr<const StepObject> object;
   const StepPlan &plan;
   const SessionOptions options;
+  const pid_t process = getpid();
   Phase phase = Phase::Loading;
   std::unique_ptr<StepRecorder> recorder;
   PeerAlarm alarm;

@@ -76,8 +76,8 @@ void Session::Impl::requireWeight(double total, const std::string &what) {
 
 StepNeeds Session::agreeOnNeeds(const StepNeeds &own) {
   StepNeeds needs;
-  impl->attempt(SessionErrorCode::Failed,
-                [&] { needs = impl->agreeOnNeeds(own); });
+  impl->attemptTogether(SessionErrorCode::Failed,
+                        [&] { needs = impl->agreeOnNeeds(own); });
   return needs;
 }
 

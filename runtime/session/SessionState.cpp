@@ -25,7 +25,7 @@ void Session::Impl::saveWeights(const ParameterOutput &output) {
 
 std::optional<std::string> Session::saveWeights(const ParameterOutput &output) {
   std::optional<std::string> result;
-  impl->attempt(SessionErrorCode::FileFailed, [&] {
+  impl->attemptTogether(SessionErrorCode::FileFailed, [&] {
     std::optional<SessionError> first;
     for (size_t i = 0; i <= output.elsewhere.size(); ++i) {
       ParameterOutput place =
@@ -81,7 +81,7 @@ void Session::getState(const std::string &name, StateRole role,
            std::to_string(out.size()));
   if (rank() == 0 && !out.data() && !out.empty())
     misuse("'" + name + "': expected room for data, got a null pointer");
-  impl->attempt(SessionErrorCode::Failed, [&] {
+  impl->attemptTogether(SessionErrorCode::Failed, [&] {
     gatherState(impl->plan, *impl->job, *impl->step, state, out.data());
   });
 }
@@ -101,7 +101,7 @@ void Session::getRows(const std::string &name, StateRole role,
   if (out.size() != bytes)
     misuse("'" + name + "': expected room for " + std::to_string(bytes) +
            " bytes, got " + std::to_string(out.size()));
-  impl->attempt(SessionErrorCode::Failed, [&] {
+  impl->attemptTogether(SessionErrorCode::Failed, [&] {
     gatherRows(impl->plan, *impl->job, *impl->step, state, out.data());
   });
 }
@@ -119,14 +119,14 @@ void Session::setRows(const std::string &name, StateRole role,
            fcdp::name(value.dtype) + toString(value.shape));
   if (!value.data && numElements(shape) != 0)
     misuse("'" + name + "': expected data, got a null pointer");
-  impl->attempt(SessionErrorCode::Failed, [&] {
+  impl->attemptTogether(SessionErrorCode::Failed, [&] {
     scatterRows(impl->plan, *impl->job, *impl->step, state, value.data);
   });
 }
 
 void Session::agree(const std::string &problem, const std::string &values) {
   impl->requireLoading("setting states");
-  impl->attempt(SessionErrorCode::Failed, [&] {
+  impl->attemptTogether(SessionErrorCode::Failed, [&] {
     std::string text;
     std::vector<std::string> first;
     uint32_t rank = 0;

@@ -91,7 +91,10 @@ public:
   }
   void abortTransfers() noexcept override {}
   void publishFailure(const std::string &) override {}
-  std::string explainFailure(const std::string &message) override {
+  void beginCall(int64_t) noexcept override {}
+  void announceEnd(int64_t) override {}
+  std::string explainFailure(const std::string &message,
+                             FailureKind) override {
     return message;
   }
   void finish() override {}

@@ -40,14 +40,14 @@ def moments(step: float = 5.0) -> dict[str, dict[str, torch.Tensor]]:
 
 
 def test_values_that_fit() -> None:
-    found, problems = match_values(STATES, values(), ONE, must_have_all=False)
+    found, problems = match_values(STATES, values(), ONE, is_model=False)
     assert problems.text() == "" and set(found) == {"a", "b"}
     # By any name of a tied parameter, and by all of them.
     given = values()
     given["tied.a"] = given["a"].clone()
-    assert match_values(STATES, given, ONE, must_have_all=False)[1].text() == ""
+    assert match_values(STATES, given, ONE, is_model=False)[1].text() == ""
     del given["a"]
-    found, problems = match_values(STATES, given, ONE, must_have_all=False)
+    found, problems = match_values(STATES, given, ONE, is_model=False)
     assert problems.text() == "" and found["a"] is given["tied.a"]
 
 
@@ -65,20 +65,20 @@ def test_values_that_fit() -> None:
     ],
 )
 def test_values_that_do_not_fit(change: dict[str, object], text: str) -> None:
-    problems = match_values(STATES, {**values(), **change}, ONE, must_have_all=False)[1]
+    problems = match_values(STATES, {**values(), **change}, ONE, is_model=False)[1]
     assert problems.text() == f"the given states do not fit the step: {text}" or text in problems.text()
 
 
 def test_missing_values() -> None:
-    problems = match_values(STATES, {}, ONE, must_have_all=False)[1]
+    problems = match_values(STATES, {}, ONE, is_model=False)[1]
     assert problems.text() == "the given states do not fit the step: they lack a, b"
-    problems = match_values(STATES, {**values(), "more": 1}, ONE, must_have_all=True)[1]
+    problems = match_values(STATES, {**values(), "more": 1}, ONE, is_model=True)[1]
     assert problems.text() == "the given states do not fit the step: they lack rotary"
 
 
 def test_a_nan_is_equal_to_itself() -> None:
     nan = torch.full((4, 8), torch.nan)
-    assert match_values(STATES, {**values(), "a": nan, "tied.a": nan.clone()}, ONE, must_have_all=False)[1].text() == ""
+    assert match_values(STATES, {**values(), "a": nan, "tied.a": nan.clone()}, ONE, is_model=False)[1].text() == ""
 
 
 def test_an_optimizer_that_fits() -> None:

@@ -11,5 +11,7 @@ int main(int argc, char **argv) {
   // Gloo writes to sockets whose peer may be gone: an error to report, not the
   // end of this process.
   std::signal(SIGPIPE, SIG_IGN);
+  // The same holds for a file that reaches the limit of files' sizes.
+  std::signal(SIGXFSZ, SIG_IGN);
   fcdp::run::endProcess(fcdp::run::runTool(argc, argv));
 }

@@ -8,14 +8,19 @@
  * "collective" must be called by all ranks of the job, in the same order.
  *
  * Errors. A function returns FCDP_OK or says why it failed;
- * fcdp_last_error() has the text. FCDP_INPUT_MISMATCH and FCDP_MISUSE leave
- * the session as it was. After any other error the other ranks are told, and
- * only fcdp_session_destroy is left to call. No function prints, and none ends
- * the process.
+ * fcdp_last_error() has the text. FCDP_INPUT_MISMATCH, FCDP_MISUSE and
+ * FCDP_BUSY leave the session as it was. After any other error the other ranks
+ * are told, and only fcdp_session_destroy is left to call. No function prints,
+ * and none ends the process.
  *
- * Threads. A session is used by one thread at a time, and a process has one
- * session at a time: libtorch's random state and its number of threads belong
- * to the process. fcdp_last_error is per thread.
+ * Threads. A session takes one call at a time: while one runs, a call by
+ * another thread is FCDP_BUSY. fcdp_session_fail and fcdp_session_destroy are
+ * for any thread at any time. A process has one session at a time: libtorch's
+ * random state and its number of threads belong to the process. fcdp_last_error
+ * is per thread.
+ *
+ * Forks. A process that is forked has no part in the job. There, calls are
+ * FCDP_MISUSE, and fcdp_session_destroy does nothing.
  *
  * Ownership. The caller owns what it passes, which is not looked at after the
  * call. Names and shapes that functions give out belong to the session and
@@ -63,7 +68,10 @@ typedef enum fcdp_status {
   /* An operator of the step failed, or anything that has no code of its own. */
   FCDP_FAILED = 12,
   /* A loss or a gradient is infinite or NaN, and the session stops then. */
-  FCDP_NOT_FINITE = 13
+  FCDP_NOT_FINITE = 13,
+  /* Another thread is in a call of the session, which this call did not
+   * change. */
+  FCDP_BUSY = 14
 } fcdp_status;
 
 /* "peer failed", ... */
@@ -188,12 +196,17 @@ fcdp_status fcdp_session_open(const char *object, const fcdp_options *options,
 /* Collective. Returns when all ranks are done. */
 fcdp_status fcdp_session_close(fcdp_session *session);
 /* Frees the session; null is allowed. Without fcdp_session_close before it the
- * other ranks fail. */
+ * other ranks fail. While another thread is in a call, the session is freed at
+ * the end of that call. Later calls are FCDP_MISUSE. */
 void fcdp_session_destroy(fcdp_session *session);
-/* Tells the other ranks that this one cannot go on, and why. */
+/* Tells the other ranks that this one cannot go on, and why. A call that
+ * another thread is in ends with FCDP_FAILED and this message. */
 void fcdp_session_fail(fcdp_session *session, const char *message);
 
-/* Functions that return a number return 0 for a null session. */
+/* Functions that return a number return 0 for a null session and for one that
+ * was destroyed. fcdp_session_num_steps, fcdp_session_learning_rate,
+ * fcdp_session_num_unread and fcdp_session_max_unread also do while another
+ * thread is in a call. */
 uint32_t fcdp_session_rank(const fcdp_session *session);
 uint32_t fcdp_session_num_ranks(const fcdp_session *session);
 /* Micro-batches of one optimizer step, each with inputs and a loss. */

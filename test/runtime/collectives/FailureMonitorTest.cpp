@@ -169,3 +169,39 @@ TEST_F(FailureMonitorTest, TheHolderDoesNotWaitForTheDead) {
   kill(3);
   EXPECT_THROW(ranks[0]->monitor->finish(), std::runtime_error);
 }
+
+TEST_F(FailureMonitorTest, ARankThatEndsItsLoopEarlyIsNamed) {
+  for (auto &rank : ranks)
+    for (int64_t step : {0, 1})
+      rank->monitor->beginCall(step);
+  ranks[1]->monitor->announceEnd(2);
+  EXPECT_EQ(ranks[0]->waitForMessage(0.3), "");
+  ranks[0]->monitor->beginCall(2);
+  const std::string expected =
+      "rank 1 (node 0, local 1) has ended its loop after 2 steps, but rank 0 "
+      "(node 0, local 0) goes on after 2 steps";
+  for (auto &rank : ranks)
+    EXPECT_EQ(rank->waitForMessage(), expected);
+}
+
+// All make as many calls, and end in any order.
+TEST_F(FailureMonitorTest, RanksThatEndTogetherAreNotMissed) {
+  for (uint32_t rank : {2, 0, 3, 1}) {
+    ranks[rank]->monitor->beginCall(0);
+    ranks[rank]->monitor->announceEnd(1);
+  }
+  for (uint32_t rank : {1, 2, 3})
+    ranks[rank]->monitor->finish();
+  ranks[0]->monitor->finish();
+  for (auto &rank : ranks)
+    EXPECT_EQ(rank->waitForMessage(0), "");
+}
+
+// After a time-out, which was time enough for heartbeats, no more is waited
+// for.
+TEST_F(FailureMonitorTest, LooksAtOnceForTheCauseOfATimeOut) {
+  ranks[1]->monitor->publishFailure("own");
+  auto cause = ranks[3]->monitor->findCause(0.04, /*isLate=*/true);
+  EXPECT_EQ(cause, "rank 1 (node 0, local 1) failed: own");
+  EXPECT_FALSE(ranks[3]->monitor->describeSilent());
+}

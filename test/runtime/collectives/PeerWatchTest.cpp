@@ -90,3 +90,36 @@ TEST(PeerWatch, WordsCountMoreThanAnEnd) {
   EXPECT_TRUE(watch.everyoneIsDone());
   EXPECT_FALSE(watch.othersHaveLeft());
 }
+
+// Equal counts are the ordinary end of a job, in whatever order ranks reach it.
+TEST(PeerWatch, NamesARankThatHasEndedWhileThisOneGoesOn) {
+  PeerWatch watch(fourRankMesh, 0, silenceLimit);
+  const std::string closed = status::closing + encode(ClosedSession{7, 2});
+  std::vector<std::string> statuses = {"a1", closed + " 0", "a1", "a1"};
+  EXPECT_FALSE(watch.judge(statuses, {6, 2}));
+  EXPECT_FALSE(watch.judge(statuses, {7, 2}));
+  statuses[1] = closed + " 1"; // its next heartbeat
+  EXPECT_EQ(watch.judge(statuses, {8, 2}),
+            "rank 1 (node 0, local 1) has ended its loop after 2 steps, but "
+            "rank 0 (node 0, local 0) goes on after 2 steps");
+  // What a rank says of itself is the cause.
+  statuses[2] = "fno rows are left";
+  EXPECT_EQ(watch.judge(statuses, {8, 2}),
+            "rank 2 (node 1, local 0) failed: no rows are left");
+}
+
+TEST(PeerWatch, ARankThatHasEndedItsLoopIsWatched) {
+  PeerWatch watch(fourRankMesh, 0, silenceLimit);
+  const std::string closed = status::closing + encode(ClosedSession{7, 1});
+  EXPECT_FALSE(watch.othersHaveLeft());
+  std::optional<std::string> found;
+  for (int look = 0; look < 40 && !found; ++look) {
+    pass(silenceLimit / 10);
+    const std::string beat = std::to_string(look);
+    found = watch.judge({"a", closed + " 0", "a" + beat, "a" + beat}, {7, 1});
+  }
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->rfind("rank 1 (node 0, local 1) stopped: no heartbeat", 0),
+            0u)
+      << *found;
+}

@@ -8,6 +8,7 @@
 #include "plan/FakeStep.h"
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -18,6 +19,7 @@
 #include <set>
 #include <sstream>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace fcdp::test;
@@ -426,11 +428,138 @@ TEST_F(EmbedTest, FailEndsTheSession) {
   fcdp_session_destroy(session);
 }
 
+/// Inputs of a step of `linearStep(1, 1, 1)`.
+struct StepInputs {
+  std::vector<float> x = std::vector<float>(kElements, 0.5F);
+  std::vector<int64_t> y = std::vector<int64_t>(kElements, 3);
+  std::array<int64_t, 2> shape = {2, 3};
+  std::array<fcdp_tensor, 2> tensors = {
+      {{x.data(), FCDP_F32, 2, shape.data()},
+       {y.data(), FCDP_I64, 2, shape.data()}}};
+
+  fcdp_status run(fcdp_session *session) {
+    return fcdp_session_run(session, tensors.data(), tensors.size());
+  }
+  fcdp_status step(fcdp_session *session) {
+    fcdp_status status = run(session);
+    return status == FCDP_OK ? fcdp_session_read(session, nullptr, nullptr)
+                             : status;
+  }
+};
+
+// Of steps that threads begin at the same time, one is made and the others are
+// refused.
+TEST_F(EmbedTest, ThreadsThatStepAtTheSameTime) {
+  fcdp_session *session = open();
+  ASSERT_TRUE(session);
+  ASSERT_EQ(fcdp_session_load_weights(session, folder.file("w.pt2").c_str()),
+            FCDP_OK);
+  std::atomic<int64_t> made{0};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      StepInputs inputs;
+      for (int call = 0; call < 50; ++call) {
+        // A step that is not read yet is the misuse of another thread's.
+        fcdp_status status = inputs.run(session);
+        if (status == FCDP_OK) {
+          ++made;
+          while ((status = fcdp_session_read(session, nullptr, nullptr)) ==
+                 FCDP_BUSY)
+            std::this_thread::yield();
+        }
+        wrong +=
+            status != FCDP_OK && status != FCDP_BUSY && status != FCDP_MISUSE;
+        wrong += fcdp_session_num_inputs(session) != 2;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(made, 0);
+  EXPECT_EQ(fcdp_session_num_steps(session), made);
+  EXPECT_EQ(fcdp_session_close(session), FCDP_OK);
+  fcdp_session_destroy(session);
+}
+
+TEST_F(EmbedTest, AThreadThatStepsWhileAnotherEndsTheSession) {
+  for (bool closes : {true, false}) {
+    fcdp_session *session = open();
+    ASSERT_TRUE(session);
+    ASSERT_EQ(fcdp_session_load_weights(session, folder.file("w.pt2").c_str()),
+              FCDP_OK);
+    std::atomic<bool> hasBegun{false};
+    fcdp_status last = FCDP_OK;
+    std::thread stepping([&] {
+      StepInputs inputs;
+      while (last == FCDP_OK || last == FCDP_BUSY) {
+        last = inputs.step(session);
+        hasBegun = true;
+      }
+    });
+    while (!hasBegun)
+      std::this_thread::yield();
+    if (closes)
+      while (fcdp_session_close(session) == FCDP_BUSY)
+        std::this_thread::yield();
+    else
+      fcdp_session_destroy(session);
+    stepping.join();
+    EXPECT_EQ(last, FCDP_MISUSE);
+    EXPECT_EQ(fcdp_session_run(session, nullptr, 0), FCDP_MISUSE);
+    EXPECT_STREQ(fcdp_last_error(), "the session is closed");
+    fcdp_session_destroy(session);
+    EXPECT_EQ(fcdp_session_rank(session), 0u);
+    EXPECT_EQ(fcdp_session_num_inputs(session), 0u);
+    EXPECT_EQ(fcdp_session_close(session), FCDP_MISUSE);
+  }
+}
+
+/// Ends this process, a child, by `work`, or after 20 seconds.
+template <typename Work>
+[[noreturn]] void endChild(Work work) {
+  alarm(20);
+  _exit(work());
+}
+
+// Neither hangs nor disturbs the process that has opened the session.
+TEST_F(EmbedTest, AForkedChildHasNoPartInTheJob) {
+  fcdp_session *session = open();
+  ASSERT_TRUE(session);
+  ASSERT_EQ(fcdp_session_load_weights(session, folder.file("w.pt2").c_str()),
+            FCDP_OK);
+  StepInputs inputs;
+  ASSERT_EQ(inputs.step(session), FCDP_OK);
+  const std::string expected =
+      "this process was forked from process " + std::to_string(getpid()) +
+      ", which has opened the session and alone can use it";
+  pid_t child = fork();
+  if (child == 0)
+    endChild([&] {
+      for (fcdp_status status :
+           {inputs.run(session), fcdp_session_close(session),
+            fcdp_session_save_weights(session, "/nowhere"),
+            fcdp_session_finish_checkpoint(session)})
+        if (status != FCDP_MISUSE || fcdp_last_error() != expected)
+          return 1;
+      fcdp_session_fail(session, "the child has failed");
+      fcdp_session_destroy(session);
+      return 0;
+    });
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(inputs.step(session), FCDP_OK) << fcdp_last_error();
+  EXPECT_EQ(fcdp_session_close(session), FCDP_OK) << fcdp_last_error();
+  fcdp_session_destroy(session);
+}
+
 TEST_F(EmbedTest, EachStatusHasAName) {
   std::set<std::string> names;
-  for (int status = FCDP_OK; status <= FCDP_NOT_FINITE; ++status)
+  for (int status = FCDP_OK; status <= FCDP_BUSY; ++status)
     names.insert(fcdp_status_name(fcdp_status(status)));
-  EXPECT_EQ(names.size(), size_t(FCDP_NOT_FINITE) + 1);
+  EXPECT_EQ(names.size(), size_t(FCDP_BUSY) + 1);
   EXPECT_TRUE(names.count("ok"));
 }
 
@@ -494,6 +623,61 @@ TEST_F(EmbedTest, SessionsWithNumbersOfTheirOwnFollowEachOther) {
 TEST_F(EmbedTest, SessionsOfOtherNumbersDoNotMeet) {
   std::string object = linearStep(1, 2, 1).build(folder);
   expectMeeting(object, {0, 1}, {0, 7}, FCDP_RENDEZVOUS_FAILED);
+}
+
+/// Opens a session of rank `local` of two, makes `steps` steps and closes it.
+fcdp_status train(const std::string &object, uint32_t local, uint16_t port,
+                  int steps, std::string &text) {
+  fcdp_launch launch = {1, 2, 0, local, "127.0.0.1", port, 0};
+  fcdp_options options;
+  fcdp_options_init(&options);
+  options.launch = &launch;
+  options.timeout_seconds = 60;
+  fcdp_session *session = nullptr;
+  fcdp_status status = fcdp_session_open(object.c_str(), &options, &session);
+  StepInputs inputs;
+  for (int step = 0; step < steps && status == FCDP_OK; ++step)
+    status = inputs.step(session);
+  if (status == FCDP_OK)
+    status = fcdp_session_close(session);
+  text = fcdp_last_error();
+  fcdp_session_destroy(session);
+  return status;
+}
+
+// Both ranks learn at once who has ended after how many steps.
+TEST_F(EmbedTest, ARankThatEndsItsLoopEarly) {
+  std::string object = linearStep(1, 2, 1).build(folder);
+  fcdp::TcpStoreOptions options;
+  options.host = "127.0.0.1";
+  options.serves = true;
+  pid_t child = fork();
+  std::string port = folder.file("port"), text;
+  if (child == 0)
+    endChild([&] {
+      uint16_t number = 0;
+      while (!(std::ifstream(port) >> number))
+        usleep(10000);
+      bool isRight = train(object, 1, number, 2, text) == FCDP_PEER_FAILED &&
+                     text.find("has ended its loop after 2 steps") != text.npos;
+      return isRight ? 0 : 1;
+    });
+  fcdp::TcpStore store(options);
+  std::ofstream(port + ".new") << store.port() << std::endl;
+  std::filesystem::rename(port + ".new", port);
+  auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(train(object, 0, store.port(), 4, text), FCDP_PEER_FAILED);
+  EXPECT_EQ(text.rfind("rank 1 (node 0, local 1) has ended its loop after 2 "
+                       "steps, but rank 0 (node 0, local 0) goes on after 2 "
+                       "steps (seen by rank 0 as: ",
+                       0),
+            0u)
+      << text;
+  // Half of the limit of collectives, so that a busy machine has time.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(EmbedTest, ErrorsHaveACodeAndAText) {

@@ -2,6 +2,7 @@
 #include "session/Launch.h"
 #include "Options.h"
 #include "output/StepText.h"
+#include "session/JobSetup.h"
 
 #include <gtest/gtest.h>
 #include <map>
@@ -36,6 +37,25 @@ const Variables kTorchrun = {{"RANK", "3"},
                              {"MASTER_PORT", "29500"},
                              {"TORCHELASTIC_RESTART_COUNT", "2"},
                              {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+
+// Its launcher's agent, or the program, listens on MASTER_PORT.
+TEST(LaunchTest, TheOnlyRankLeavesTheLaunchersPortAlone) {
+  Variables variables = kTorchrun;
+  for (const char *name : {"RANK", "LOCAL_RANK", "GROUP_RANK"})
+    variables[name] = "0";
+  for (const char *name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"})
+    variables[name] = "1";
+  for (const char *agent : {"True", "False"}) {
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = agent;
+    JobOptions job = makeJobOptions(*detect(variables), std::nullopt, "");
+    EXPECT_TRUE(job.servesStore);
+    EXPECT_EQ(job.port, 0);
+    EXPECT_EQ(job.host, "127.0.0.1");
+  }
+  JobOptions ofMany = makeJobOptions(*detect(kTorchrun), std::nullopt, "");
+  EXPECT_FALSE(ofMany.servesStore);
+  EXPECT_EQ(ofMany.port, 29500);
+}
 
 TEST(LaunchTest, NoLauncher) { EXPECT_FALSE(detect({{"PATH", "/bin"}})); }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/Failure.h"
 
+#include "core/Printable.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -9,9 +11,9 @@
 
 namespace fcdp::run {
 
-static void printLine(std::string line) {
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  line += '\n';
+static void printLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  const std::string line = printable(text) + '\n';
   std::fflush(stdout);
   // One call, so that lines of several processes do not mix.
   (void)!write(STDERR_FILENO, line.data(), line.size());

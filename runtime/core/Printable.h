@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace fcdp {
+
+/// Returns a line of a message with control characters as "\x1b" and "\n", as
+/// names of parameters and files may have them: a terminal would obey them.
+std::string printable(std::string_view line);
+
+} // namespace fcdp

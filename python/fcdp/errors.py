@@ -1,8 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import re
+
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Returns text with control characters, but for tabs and ends of lines, as "\\x1b": a terminal would obey them.
+
+    Names of parameters and files may have them.
+    """
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def printable_line(text: str) -> str:
+    """Returns what `printable` does, with ends of lines as "\\n": the text is one line."""
+    return printable(text).replace("\n", "\\n")
+
 
 class ExportError(RuntimeError):
     """Raised if the model or its inputs cannot be exported. The message says what to change."""
+
+    def __init__(self, message: str):
+        super().__init__(printable(message))
 
 
 class StepError(RuntimeError):
@@ -13,5 +33,5 @@ class StepError(RuntimeError):
     """
 
     def __init__(self, code: str, message: str):
-        super().__init__(message)
+        super().__init__(printable(message))
         self.code = code

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What fcdp.compile does before a session is open: arguments, optimizers, the install, the cache."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -262,7 +263,9 @@ def compiler(home: Path, text: str) -> None:
 
 def test_cache_by_graph_and_options(home: Path, tmp_path: Path) -> None:
     """Other values of parameters and inputs are the same step; other options and shapes are not."""
-    compiler(home, f'echo x >> {tmp_path}/count; for out; do :; done; echo object > "$out"')
+    made = b"object" + b"\x7fFCDPSUM" + hashlib.sha1(b"object").hexdigest().encode()
+    (tmp_path / "made").write_bytes(made)
+    compiler(home, f'echo x >> {tmp_path}/count; for out; do :; done; cp {tmp_path}/made "$out"')
     cache, model = tmp_path / "cache", Scaled()
     first = loop_build.build(model, make_call(model, example(), None), ["--a"], cache, check=True)
     with torch.no_grad():
@@ -273,6 +276,10 @@ def test_cache_by_graph_and_options(home: Path, tmp_path: Path) -> None:
     other_shape = {**example(), "x": torch.ones(1, 3)}
     assert loop_build.build(model, make_call(model, other_shape, None), ["--a"], cache, check=True) != first
     assert (tmp_path / "count").read_text() == "x\n" * 3
+    # An entry that a crash has cut is made again.
+    first.write_bytes(first.read_bytes()[:3])
+    assert loop_build.build(model, make_call(model, example(), None), ["--a"], cache, check=True) == first
+    assert first.read_bytes() == made and (tmp_path / "count").read_text() == "x\n" * 4
     assert sorted(path.suffix for path in cache.iterdir()) == [".so"] * 3
 
 

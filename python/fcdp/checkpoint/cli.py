@@ -23,6 +23,7 @@ from fcdp.checkpoint.index import FILE_NAME
 from fcdp.checkpoint.optimizer_groups import settings_of
 from fcdp.checkpoint.runs import run_entries
 from fcdp.checkpoint.transformers_names import DIRECTIONS
+from fcdp.errors import printable_line
 
 _FORMATS = """\
 formats:
@@ -64,7 +65,7 @@ def _end(number: int, frame: Any) -> NoReturn:
 
 
 def _fail(message: str) -> int:
-    print(f"fcdp-ckpt: error: {message}", file=sys.stderr)
+    print(f"fcdp-ckpt: error: {printable_line(message)}", file=sys.stderr)
     return 2
 
 
@@ -156,7 +157,7 @@ def _inspect(options: argparse.Namespace) -> int:
 
 
 def _print(value: dict[str, Any], as_json: bool, lines: Any) -> None:
-    print(json.dumps(value, indent=1) if as_json else "\n".join(lines))
+    print(json.dumps(value, indent=1) if as_json else "\n".join(map(printable_line, lines)))
 
 
 # --- diff ---

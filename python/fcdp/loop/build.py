@@ -3,9 +3,7 @@
 
 import contextlib
 import hashlib
-import os
 import subprocess
-import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from torch import nn
 from fcdp.call import Call
 from fcdp.errors import StepError
 from fcdp.exporter import Exported, check_with_values, export_without_values
+from fcdp.loop.cache import place, read_step, work_folder
 from fcdp.loop.install import find_install
 from fcdp.modes import in_mode, warn_of_evaluation_mode
 from fcdp.unreached import unreached_by_all, warn_of_unreached, without_unreached
@@ -34,19 +33,20 @@ def build(
 ) -> Path:
     """Returns the step's object in `cache`, where it is found again if the exported graphs and options are the same.
 
+    It is made again if it is damaged, and is elsewhere if the cache cannot take it.
+
     `greater` are calls of further shapes of the step, from smaller to greater ones. `evaluation` is a call that the step
     evaluates, too. `check` compares what was exported with eager PyTorch before it is compiled. Warns of a model in
     evaluation mode, and of parameters that the losses do not depend on; groups of `options` lose these. Raises ExportError
     and StepError.
     """
     warn_of_evaluation_mode(model)
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix=".step-") as folder:
+    with work_folder(cache) as folder:
         programs: list[Path | str] = []
         archives, checks, unreached = [], [], []
 
         def add(call: Call, name: str, train: bool) -> None:
-            archives.append(Path(folder) / name)
+            archives.append(folder / name)
             exported, compare = _export(model, call, archives[-1], train)
             checks.append(compare)
             if train:
@@ -61,14 +61,14 @@ def build(
         options = without_unreached(options, left_out)
         warn_of_unreached(left_out)
         made = cache / f"{_digest(archives, options)}.so"
-        if not made.exists():
-            if check:
-                for compare in checks:
-                    compare()
-            written = Path(folder) / made.name
-            _compile(programs, options, written)
-            os.replace(written, made)
-    return made
+        if read_step(made) is not None:
+            return made
+        if check:
+            for compare in checks:
+                compare()
+        written = folder / made.name
+        _compile(programs, options, written)
+        return place(made, written.read_bytes())
 
 
 def _export(model: nn.Module, call: Call, path: Path, train: bool) -> tuple[Exported, Callable[[], None]]:

@@ -12,7 +12,7 @@ from torch import nn
 
 from fcdp.call import LossFn, make_call
 from fcdp.loop.arguments import Arguments, describe_call
-from fcdp.loop.cache import default_cache, place
+from fcdp.loop.cache import default_cache, place, read_step
 from fcdp.loop.install import load_library
 from fcdp.loop.job import Job, find_launch
 from fcdp.loop.library import call
@@ -165,6 +165,6 @@ def _on_all_machines(job: Job, cache: Path, make: Callable[[], Path]) -> Path:
 
     path = cache / job.first_makes("name", name).decode()
     content = job.first_makes("object", lambda: made[0].read_bytes())
-    if not path.exists():
-        place(path, content)
-    return path
+    if made:
+        return made[0]
+    return path if read_step(path) == content else place(path, content)

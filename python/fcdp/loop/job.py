@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ranks of a job, as its launcher started them, and the store over which they exchange what one of them has made."""
 
+import ctypes
 import datetime
 import errno
 import hashlib
 import hmac
+import os
 import socket
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -53,6 +56,8 @@ class Job:
         self.number = number
         self._prefix = f"fcdp/compile/{launch.restarts}/{number}/"
         self._store = _open_store(launch) if launch.num_ranks > 1 else None
+        if self._store is not None:
+            _leave_to_parent(self._store)
 
     @property
     def serves_store(self) -> bool:
@@ -102,6 +107,18 @@ class Job:
         if value[:1] == b"-":
             raise StepError("peer failed", f"rank {rank}: {value[1:].decode()}")
         return value[1:]
+
+
+def _leave_to_parent(store: TCPStore) -> None:
+    """Has processes that are forked from this one never destroy the store: they would wait for its thread, which they lack."""
+    reference = weakref.ref(store)
+
+    def keep() -> None:
+        kept = reference()
+        if kept is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+
+    os.register_at_fork(after_in_child=keep)
 
 
 def _open_store(launch: Launch) -> TCPStore:

@@ -20,6 +20,7 @@ _CODES = (
     "file failed",
     "not finite",
     "misuse",
+    "busy",
     "failed",
 )
 

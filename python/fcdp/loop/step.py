@@ -4,7 +4,9 @@
 import atexit
 import hashlib
 import json
+import os
 import sys
+import time
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +25,10 @@ from fcdp.loop.states import VALUE, Ranks, match_optimizer, match_values
 
 _open_step: "weakref.ref[Step] | None" = None
 
+# How long a program waits at its end for its own threads.
+_IDLE_SECONDS = 10.0
+_POLL_SECONDS = 0.01
+
 # Members of a checkpoint's job that the session writes and reads.
 _OF_THE_SESSION = ("learning_rate", "schedule", "loss_scaling", "loss_scale", "growth_tracker")
 _SCALER_KEYS = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
@@ -32,7 +38,10 @@ class Step:
     """One rank of a compiled training step.
 
     "Collective" methods are called by all ranks, in the same order. All raise StepError. After one of a method that
-    loads something, or one that is not "misuse" or "input mismatch", the step is of no more use.
+    loads something, or one that is not "misuse", "busy" or "input mismatch", the step is of no more use.
+
+    A step takes one call at a time, of the process that has compiled it: a call by a second thread is "busy", and one in a
+    forked process is "misuse".
 
     `rank` and `num_ranks` are what a DistributedSampler needs. `figures` are those of the last step: "loss",
     "learning_rate", "seconds", bytes sent between ("inter_bytes") and within nodes ("intra_bytes"), and more.
@@ -50,6 +59,7 @@ class Step:
         self.figures: dict[str, float] = {}
         self.evaluation_figures: dict[str, float] = {}
         self.evaluation_losses: list[float] = []
+        self._process = os.getpid()
         global _open_step
         _open_step = weakref.ref(self)
         _close_at_exit(self)
@@ -263,13 +273,26 @@ class Step:
         return {key: value for key, value in json.loads(loaded[1]).items() if key not in _OF_THE_SESSION}
 
     def close(self) -> None:
-        """Collective. Ends the session when all ranks are here. The second call does nothing."""
-        if self._session is not None:
-            session, self._session = self._session, None
-            call(session.close)
+        """Collective. Ends the session when all ranks are here. The second call does nothing.
+
+        Ranks that have made more calls than this one end with an error that names it.
+        """
+        if self._session is None:
+            return
+        try:
+            call(self._session.close)
+        except StepError as error:
+            if error.code == "busy":
+                raise
+            self._session = None
+            raise
+        self._session = None
 
     def fail(self, message: str) -> None:
-        """Tells the other ranks that this one cannot go on, and closes the step."""
+        """Tells the other ranks that this one cannot go on, and closes the step.
+
+        Any thread may call it. A call that another thread is in raises StepError with the message.
+        """
         if self._session is not None:
             session, self._session = self._session, None
             try:
@@ -297,7 +320,7 @@ class Step:
 def require_none_open() -> None:
     """Raises StepError if this process has an open step: libtorch's random state and threads belong to the process."""
     step = _open_step() if _open_step is not None else None
-    if step is not None and step._session is not None:
+    if step is not None and step._session is not None and step._process == os.getpid():
         raise StepError("misuse", "expected no open step in this process, got one: close it before another is compiled")
 
 
@@ -319,10 +342,23 @@ def _close_at_exit(step: Step) -> None:
 
     def close() -> None:
         left = reference()
-        error = getattr(sys, "last_value", None)
-        if left is not None and error is not None:
+        if left is None or left._session is None or left._process != os.getpid():
+            return
+        session, error = left._session, getattr(sys, "last_value", None)
+        if error is not None:
             left.fail(f"{type(error).__name__}: {error}")
-        elif left is not None:
+        elif session.is_busy():
+            left.fail("the program ended while a thread of it was in a call of the step")
+        else:
             left.close()
+        _wait_until_idle(session)
 
     atexit.register(close)
+
+
+def _wait_until_idle(session: Any) -> None:
+    """Waits until no thread is in a call, so that none comes back from it to an interpreter that has ended."""
+    end = time.monotonic() + _IDLE_SECONDS
+    while session.is_busy() and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+    time.sleep(_POLL_SECONDS)

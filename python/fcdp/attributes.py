@@ -49,8 +49,17 @@ class HeldTensor:
 
 
 @dataclass(frozen=True)
+class Registered:
+    """A parameter or module in its place, and how often the parameter had been written to."""
+
+    kind: str
+    identity: int
+    writes: int = 0
+
+
+@dataclass(frozen=True)
 class Drawn:
-    """The state of a random generator outside of PyTorch."""
+    """The state of a random generator, of a library or, with no name of one, of PyTorch."""
 
     library: str
     state: Any
@@ -147,10 +156,13 @@ class _Walk:
 
     def _modules_own(self, name: str, module: nn.Module) -> None:
         prefix = f"{name}." if name else ""
-        for table in (parameter_table(module), module_table(module)):
-            self.values.update({prefix + key: f"an object at {id(value):#x}" for key, value in table.items()})
-        # Forward may assign another tensor to a buffer.
-        self.values.update({prefix + key: value is None for key, value in buffer_table(module).items()})
+        for key, parameter in parameter_table(module).items():
+            writes = 0 if parameter is None or parameter.is_inference() else count_writes(parameter)
+            self.values[prefix + key] = Registered("parameter", id(parameter), writes)
+        for key, child in module_table(module).items():
+            self.values[prefix + key] = Registered("module", id(child))
+        for table in (parameter_table(module), buffer_table(module), module_table(module)):
+            self._hold(table, dict(table))
         content = dict(vars(module))
         self._hold(vars(module), content)
         for key, value in content.items():
@@ -289,7 +301,7 @@ def _generator_state(value: Any) -> Drawn | None:
     if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):
         return Drawn("Python's random", value.getstate())
     if isinstance(value, torch.Generator):
-        return Drawn("a torch.Generator of its own", value.get_state().tolist())
+        return Drawn("", value.get_state().tolist())
     if not type(value).__module__.startswith("numpy.random"):
         return None
     bits = getattr(value, "bit_generator", None) or getattr(value, "_bit_generator", value)

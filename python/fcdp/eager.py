@@ -126,6 +126,12 @@ def _model_errors() -> Iterator[None]:
     except Exception as error:
         if is_of_packed(error):
             raise ExportError(PAD_INSTEAD) from error
+        if any(part in type(error).__name__ for part in ("DataDependent", "DynamicOutputShape")):
+            # This pass has tensors without values.
+            raise ExportError(
+                f"forward needs the values of a tensor, which a compiled step does not wait for ({error}): use torch.where, "
+                "or constants, in place of .item() and of a branch"
+            ) from error
         raise ExportError(f"the model fails on the example inputs in plain PyTorch, without fcdp: {error}") from error
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from fcdp.torch_private import buffer_table, is_fake, new_fake_mode, parameter_table, take_gradient_hooks
 
@@ -22,7 +23,8 @@ def empty_weights() -> Iterator[None]:
 
     def register_empty(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
         register(module, name, parameter)
-        if parameter is not None and parameter.device.type != "meta":
+        # A parameter of a lazy module has no shape yet, and the export refuses it.
+        if parameter is not None and not is_lazy(parameter) and parameter.device.type != "meta":
             empty = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
             take_gradient_hooks(empty, parameter)
             parameter_table(module)[name] = empty

@@ -52,6 +52,20 @@ _HINTS = {
     ),
     ".numpy() is not supported": "forward leaves PyTorch for NumPy: use functions of torch",
     "does not point to a user input that exists": "forward changes an input in place: change a clone of it",
+    "USER_INPUT or BUFFER, got InputKind.PARAMETER": "forward changes a parameter in place: make a buffer of it (register_buffer)",
+    "USER_INPUT or BUFFER, got InputKind.CONSTANT": (
+        "forward changes a tensor in place that is no buffer of the model: make it one (register_buffer)"
+    ),
+    "Found a graph input that requires gradients, and received a mutation": (
+        "forward changes a trained parameter in place: make a buffer of it (register_buffer), or change it outside of forward"
+    ),
+    "fake tensor in the exported program constant": (
+        "forward uses .data of a tensor, or a tensor of another pass: use .detach() under torch.no_grad(), and buffers"
+    ),
+    "KNOWN_TYPES or opaque types": (
+        "forward gives an operator something that is no tensor or number, such as a torch.Generator: all random numbers of a "
+        "compiled step come from one generator of its rank"
+    ),
 }
 """What to do, by a part of the name or of the text of an error of torch.export."""
 

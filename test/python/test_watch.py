@@ -22,6 +22,8 @@ from torch.nn.modules.module import register_module_full_backward_hook
 from torch.utils.checkpoint import checkpoint
 
 import fcdp
+from fcdp.call import make_call
+from fcdp.exporter import export_without_values
 
 INPUT = (torch.randn(4, 6),)
 SHARED = {"passes": 0}
@@ -353,6 +355,27 @@ def as_told(name, value):
     return lambda model: setattr(model, name, value)
 
 
+def momentum(model, x):
+    with torch.no_grad():
+        model.second.weight.mul_(0.9).add_(model.first.weight, alpha=0.1)
+    return model.first(x) - model.second(x)
+
+
+def another_parameter(model, x):
+    model.second.weight = nn.Parameter(model.second.weight.detach() * 0.9, requires_grad=False)
+    return model.first(x) - model.second(x)
+
+
+def late_layer(model, x):
+    if not hasattr(model, "late"):
+        model.late = nn.Linear(6, 6)
+    return model.late(model.first(x))
+
+
+def freeze_second(model):
+    model.second.requires_grad_(False)
+
+
 LEFT = [
     (count_in("calls"), as_told("calls", 0), r"forward changes 'calls': it was 0, and is 1 .*register_buffer"),
     (count_in("second.calls"), lambda model: setattr(model.second, "calls", 0.5), "changes 'second.calls': it was 0.5, and is 1.5"),
@@ -373,12 +396,43 @@ LEFT = [
     (another_first_pass, None, "changes 'is_first'"),
     (other_layer_first, None, "changes 'is_first'"),
     (without_gradient_first, None, "changes 'is_first'"),
+    (momentum, freeze_second, "changes the parameter 'second.weight';.*buffer"),
+    (another_parameter, freeze_second, "changes the parameter 'second.weight'"),
+    (late_layer, None, "changes the module 'late'"),
+    (lambda model, x: model.first(x) if torch.rand(()).item() < 0.5 else x, None, "needs the values of a tensor"),
 ]
 
 
 @pytest.mark.parametrize(("forward", "prepare", "message"), LEFT)
 def test_what_a_pass_leaves_for_the_next(tmp_path, forward, prepare, message):
     refused(tmp_path, lambda: Pair(forward, prepare), message)
+
+
+def test_a_generator_of_the_model(tmp_path):
+    def forward(model, x):
+        return model.first(x) * torch.rand(6, generator=model.generator)
+
+    def prepare(model):
+        model.generator = torch.Generator()
+
+    seeds = "seed of a random generator of PyTorch, from 'generator'"
+    refused(tmp_path, lambda: Pair(forward, prepare), seeds, empty=False)
+    refused(tmp_path, lambda: Pair(forward, prepare), "no tensor or number, such as a torch.Generator")
+
+
+def test_a_lazy_module(tmp_path):
+    def prepare(model):
+        model.second = nn.LazyLinear(6)
+
+    for empty in (False, True):
+        refused(tmp_path, lambda: Pair(prepare=prepare), "'second.weight' is of a lazy module.*run the model once", empty)
+
+
+def test_the_export_of_loops_sees_the_same(tmp_path):
+    for make in (lambda: Pair(reverse), lambda: Pair(count_for_all), lambda: Pair(prepare=HOOKS[0][0])):
+        model = make()
+        with pytest.raises(fcdp.ExportError, match="hook on|hook|changes"):
+            export_without_values(model, make_call(model, INPUT, None), tmp_path / "step.pt2")
 
 
 def test_a_loss_that_counts(tmp_path):

@@ -49,7 +49,7 @@ RANDOM = Rule(
     "a compiled step would repeat one draw for ever: use functions of torch that give tensors, without .item(), or switch it "
     "off (layerdrop=0, mask_time_prob=0)",
 )
-_SEEDS = Rule(
+SEEDS = Rule(
     "sets or reads the seed of a random generator of PyTorch",
     "all random numbers of a compiled step come from one generator of its rank, which the job seeds: leave that out",
     through=("/torch/random.py", "/torch/cuda/random.py", *_WRAPPERS),
@@ -89,7 +89,7 @@ _BUILT_IN = dict.fromkeys(_CLOCKS | _DATES, _TIME) | dict.fromkeys(_BYTES, RANDO
 # Methods by the name and the class of their object.
 _METHODS = (
     [("random", random.Random, RANDOM), ("getrandbits", random.Random, RANDOM)]
-    + [(name, torch.Generator, _SEEDS) for name in ("manual_seed", "seed", "initial_seed", "set_state")]
+    + [(name, torch.Generator, SEEDS) for name in ("manual_seed", "seed", "initial_seed", "set_state")]
     + [(name, Node, _HOOKS) for name in ("register_hook", "register_prehook")]
 )
 _NAMES = {function.__name__ for function in _BUILT_IN} | {name for name, _, _ in _METHODS}
@@ -163,8 +163,8 @@ def _functions() -> list[tuple[types.FunctionType, Rule]]:
         (_GRADIENTS, [engine_function()]),
         (_HOOKS, [torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook]),
         (_SAVED, [saved_tensors_hooks.__enter__]),
-        (_SEEDS, [getattr(torch.random, name) for name in ("fork_rng", "initial_seed", "manual_seed", "seed", "set_rng_state")]),
-        (_SEEDS, [getattr(torch.cuda, name) for name in ("manual_seed", "manual_seed_all", "seed", "set_rng_state")]),
+        (SEEDS, [getattr(torch.random, name) for name in ("fork_rng", "initial_seed", "manual_seed", "seed", "set_rng_state")]),
+        (SEEDS, [getattr(torch.cuda, name) for name in ("manual_seed", "manual_seed_all", "seed", "set_rng_state")]),
         (_RANKS, [type(os.environ).__getitem__]),
     ]
     if torch.distributed.is_available():

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fcdp.attributes import HeldTensor, changes, held_values, unchanged_attributes
+from fcdp.attributes import HeldTensor, Registered, changes, held_values, unchanged_attributes
 from fcdp.call import Call
 from fcdp.eager import fake_mode_of, passes
 from fcdp.empty import off_meta, without_values
@@ -54,6 +54,8 @@ def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None
 
 
 def _message(path: str, before: dict[str, Any], after: dict[str, Any]) -> str:
+    if isinstance(registered := before.get(path, after.get(path)), Registered):
+        return f"forward changes the {registered.kind} '{path}'; {_INSTEAD}"
     return f"forward changes '{path}': it was {_said(before, path)}, and is {_said(after, path)} after a pass; {_INSTEAD}"
 
 

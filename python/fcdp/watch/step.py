@@ -10,7 +10,7 @@ from fcdp.attributes import Drawn, changes, global_generators, held_values, unch
 from fcdp.call import Call
 from fcdp.eager import StepResult, changing_step
 from fcdp.errors import ExportError
-from fcdp.watch.calls import RANDOM, Calls
+from fcdp.watch.calls import RANDOM, SEEDS, Calls
 from fcdp.watch.flags import watched_flags
 from fcdp.watch.passes import refuse_carried
 
@@ -29,7 +29,9 @@ def watched_step(model: nn.Module, call: Call, train: bool) -> StepResult:
     changed = changes(before, after)
     for path in changed:
         if isinstance(before.get(path), Drawn):
-            raise ExportError(f"forward {RANDOM.does}, from '{path}' ({before[path].library}): {RANDOM.instead}")
+            rule = RANDOM if before[path].library else SEEDS
+            source = f"'{path}' ({before[path].library or 'a torch.Generator'})"
+            raise ExportError(f"forward {rule.does}, from {source}: {rule.instead}")
     if changed:
         refuse_carried(model, call, changed)
     return result

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from fcdp.errors import ExportError
 from fcdp.torch_private import backward_hooks, global_backward_hooks, gradient_hooks, is_accumulator_held
@@ -22,6 +23,9 @@ def refuse_structure(model: nn.Module, train: bool) -> None:
     """
     for name, module in model.named_modules():
         _refuse_ranks(name, module)
+    for name, parameter in model.named_parameters():
+        if is_lazy(parameter):
+            raise ExportError(f"parameter '{name}' is of a lazy module and has no shape yet: run the model once before")
     if train:
         trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
         for name, parameter in trained.items():

@@ -65,7 +65,7 @@ def export(shape: Shape, batch: int, sequence: int, tools: Path) -> str:
     ids = torch.zeros(batch, sequence, dtype=torch.int64)
     with tempfile.TemporaryDirectory() as folder:
         archive, text = Path(folder) / f"{shape.name}.pt2", Path(folder) / "step.mlir"
-        fcdp.export(model, (ids, ids.clone()), archive)
+        fcdp.export(model, (ids, ids.clone()), archive, check=False)
         subprocess.run([tools / "fcdp-translate", "--import-pt2", archive, "-o", text], check=True)
         return text.read_text()
 

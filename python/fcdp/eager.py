@@ -96,18 +96,21 @@ def as_eager() -> Iterator[None]:
         yield
 
 
-def _functions_of(loss: torch.Tensor) -> tuple[str, ...]:
-    """Returns the names of the torch.autograd.Functions that compute the gradients of `loss`."""
-    found, waiting, seen = set(), [loss.grad_fn], set()
+def nodes_of(loss: torch.Tensor) -> set[Any]:
+    """Returns the nodes of autograd that compute the gradients of `loss`."""
+    waiting, seen = [loss.grad_fn], set()
     while waiting:
         node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        waiting += [following for following, _ in node.next_functions]
-        if isinstance(node, torch.autograd.function.BackwardCFunction):
-            found.add(type(node).__name__.removesuffix("Backward"))
-    return tuple(sorted(found))
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    return seen
+
+
+def _functions_of(loss: torch.Tensor) -> tuple[str, ...]:
+    """Returns the names of the torch.autograd.Functions that compute the gradients of `loss`."""
+    functions = [node for node in nodes_of(loss) if isinstance(node, torch.autograd.function.BackwardCFunction)]
+    return tuple(sorted({type(node).__name__.removesuffix("Backward") for node in functions}))
 
 
 def eager_loss(model: nn.Module, call: Call) -> StepResult:

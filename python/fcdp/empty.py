@@ -45,7 +45,7 @@ def off_meta(model: nn.Module) -> Iterator[None]:
         is_empty = tensor.device.type == "meta" and not is_fake(tensor)
         return _without_memory(tensor, mode) if is_empty else None
 
-    with _replaced(model, replacement):
+    with replaced(model, replacement):
         yield
 
 
@@ -57,12 +57,12 @@ def without_values(model: nn.Module) -> Iterator[None]:
         is_parameter = isinstance(tensor, nn.Parameter)
         return nn.Parameter(tensor.detach().to("meta"), tensor.requires_grad) if is_parameter else None
 
-    with _replaced(model, replacement):
+    with replaced(model, replacement):
         yield
 
 
 @contextlib.contextmanager
-def _replaced(model: nn.Module, replacement: Callable[[torch.Tensor], torch.Tensor | None]) -> Iterator[None]:
+def replaced(model: nn.Module, replacement: Callable[[torch.Tensor], torch.Tensor | None]) -> Iterator[None]:
     """Replaces the tensors for which `replacement` returns another one. Tied names keep one tensor."""
     made: dict[int, torch.Tensor | None] = {}
     with contextlib.ExitStack() as undo:

@@ -7,8 +7,8 @@ import os
 import platform
 import tempfile
 import warnings
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from fcdp.modes import warn_of_evaluation_mode
 from fcdp.operators import check_operators
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed, split_layers
 from fcdp.regions import marked_regions
+from fcdp.scaled import UnitChecks, check_units
 from fcdp.ties import choose_roots, separated
 from fcdp.torch_private import checks_of_matrices_as_operators
 from fcdp.units import units
@@ -75,7 +76,8 @@ class Exported:
     """Describes the archive that was written.
 
     `nodes` and `labelled` count operations. `gradient_error` is the largest relative error in the check, or None if the
-    check did not run.
+    check did not run. For a model without weights, `checked_units` are the units that were compared with eager PyTorch on random
+    values ("" is the model around its units), and `unchecked_units` are the others, with the reason for each.
     """
 
     path: Path
@@ -86,6 +88,8 @@ class Exported:
     nodes: int
     labelled: int
     gradient_error: float | None
+    checked_units: tuple[str, ...] = ()
+    unchecked_units: Mapping[str, str] = field(default_factory=dict)
 
 
 def export(
@@ -110,9 +114,10 @@ def export(
     (requires_grad=False) stay frozen. Parameters that the loss does not depend on are recorded and exported as frozen.
     What the model runs under torch.utils.checkpoint (use_reentrant=False) is computed again in the backward pass.
 
-    check: load the archive again, run it on the example inputs and compare loss and gradients with eager PyTorch. The
-    check is skipped for models without weights: built under fcdp.empty_weights(), FakeTensorMode, or on the device
-    "meta". Their archives have the full graph and no weights; only the first way keeps the values of computed buffers.
+    check: load the archive again, run it on the example inputs and compare loss and gradients with eager PyTorch. Models
+    without weights (built under fcdp.empty_weights(), FakeTensorMode, or on the device "meta") are compared unit by unit on
+    random values, as far as 4 GiB and 4e12 multiplications a unit go; `Exported` says which were not. Their archives have
+    the full graph and no weights; only the first way keeps the values of computed buffers, without which nothing is compared.
 
     full_masks: inputs that are all ones in every micro-batch, such as "attention_mask" of batches without padding. Masks of
     attention that depend on them are then replaced, as those that depend on no input. The loss of a micro-batch is NaN if
@@ -131,9 +136,9 @@ def export(
     with off_meta(model):
         _check_parameters(model)
         call = make_call(model, example_inputs, loss_fn, full_masks)
-        check = check and fake_mode_of(model) is None
-        eager = (eager_step if train else eager_loss)(model, call) if check else None
-        return _export(model, call, path, eager, train)[0]
+        has_values = fake_mode_of(model) is None
+        eager = (eager_step if train else eager_loss)(model, call) if check and has_values else None
+        return _export(model, call, path, eager, train, check and not has_values)[0]
 
 
 def export_without_values(
@@ -149,16 +154,19 @@ def export_without_values(
 def check_with_values(
     program: ExportedProgram, exported: Exported, model: nn.Module, call: Call, train: bool = True
 ) -> float:
-    """Checks what `export_without_values` returned with the values of the model, as `export` checks an archive."""
+    """Checks what `export_without_values` returned as `export` does: with the values of the model, or unit by unit."""
+    if any(parameter.device.type == "meta" for parameter in model.parameters()):
+        with off_meta(model):
+            return _check_units(model, call, program).error
     program.state_dict.update(model.named_parameters(remove_duplicate=False))
     eager = (eager_step if train else eager_loss)(model, call)
     return check_program(program, call, eager, exported.ties)
 
 
 def _export(
-    model: nn.Module, call: Call, path: Path, eager: StepResult | None, train: bool = True
+    model: nn.Module, call: Call, path: Path, eager: StepResult | None, train: bool = True, by_units: bool = False
 ) -> tuple[Exported, ExportedProgram]:
-    """Writes the archive, and compares it with `eager` if that is given."""
+    """Writes the archive, and compares it with `eager` if that is given, or unit by unit."""
     with separated(model) as groups, contextlib.ExitStack() as undo:
         if not train:
             # The graph of the forward pass is then that of a step.
@@ -179,11 +187,28 @@ def _export(
         warn_of_rounded_buffers(model, changed_buffers(joint))
         if not train:
             joint = loss_program(joint)
+        checks = _check_units(model, call, joint) if by_units else UnitChecks()
         # Write while unreached parameters are frozen, because the archive records whether each weight needs a gradient.
         error = _write(path, joint, metadata, call, eager)
     labelled, nodes = label_coverage(joint)
     inputs = tuple(joint.graph_signature.user_inputs)
-    return Exported(path, inputs, metadata["units"], ties, unreached, nodes, labelled, error), joint
+    exported = Exported(
+        path, inputs, metadata["units"], ties, unreached, nodes, labelled, error, tuple(checks.checked), checks.unchecked
+    )
+    return exported, joint
+
+
+def _check_units(model: nn.Module, call: Call, joint: ExportedProgram) -> UnitChecks:
+    return check_units(model, call, joint, units(model), _trace_with_values, check_program)
+
+
+def _trace_with_values(model: nn.Module, call: Call) -> tuple[ExportedProgram, StepResult, dict[str, str]]:
+    """Returns the program of a model with its values, the step of eager PyTorch, and the tied names."""
+    eager = eager_step(model, call)
+    with separated(model) as groups, contextlib.ExitStack() as undo:
+        unreached = _freeze_without_gradient(model, eager_step(model, call), undo)
+        ties = choose_roots(groups, {name for name, _ in model.named_parameters()} - set(unreached))
+        return _trace(model, call), eager, ties
 
 
 def _train_all(model: nn.Module, undo: contextlib.ExitStack) -> None:
@@ -208,8 +233,12 @@ def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack, 
 
     Raises ExportError if the model does what a compiled step would not do. torch's joint export refuses a trainable parameter without a gradient.
     """
+    return _freeze_without_gradient(model, watched_step(model, call, train), undo)
+
+
+def _freeze_without_gradient(model: nn.Module, step: StepResult, undo: contextlib.ExitStack) -> list[str]:
     parameters = dict(model.named_parameters())
-    unreached = [name for name, gradient in watched_step(model, call, train).gradients.items() if gradient is None]
+    unreached = [name for name, gradient in step.gradients.items() if gradient is None]
     for name in unreached:
         undo.callback(parameters[name].requires_grad_, True)
         parameters[name].requires_grad_(False)

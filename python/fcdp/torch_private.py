@@ -164,6 +164,11 @@ def mutated_arguments(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) 
     return pytree.tree_leaves([given[name] for name in written if name in given])
 
 
+def is_view(target: Any) -> bool:
+    """Returns whether results of an operator are in the memory of its arguments."""
+    return any(result.alias_info for result in target._schema.returns)
+
+
 def arguments_by_name(target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Returns the given arguments of a call of an operator by the names of its schema."""
     return dict(zip((argument.name for argument in target._schema.arguments), args)) | kwargs

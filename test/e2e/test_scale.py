@@ -39,7 +39,7 @@ def export_llama(archive: Path) -> int:
     with FakeTensorMode():
         model = Step()
     ids = torch.zeros(1, 512, dtype=torch.int64)
-    fcdp.export(model, (ids, ids.clone()), archive)
+    fcdp.export(model, (ids, ids.clone()), archive, check=False)
     return sum(parameter.numel() for parameter in model.parameters())
 
 

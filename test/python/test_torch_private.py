@@ -182,6 +182,13 @@ def test_calls_are_watched_with_their_arguments() -> None:
     assert torch_private.mutated_arguments(target, args, kwargs) == []
 
 
+def test_views() -> None:
+    aten = torch.ops.aten
+    views = (aten.view.default, aten.split.Tensor, aten.add_.Tensor)
+    assert all(torch_private.is_view(target) for target in views)
+    assert not torch_private.is_view(aten.add.Tensor) and not torch_private.is_view(aten._unsafe_view.default)
+
+
 def test_random_operators() -> None:
     assert torch_private.is_random(torch.ops.aten.rand.default) and torch_private.is_random(torch.ops.aten.dropout.default)
     assert not torch_private.is_random(torch.ops.aten.ones.default) and not torch_private.is_random(max)

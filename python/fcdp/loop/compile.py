@@ -69,7 +69,7 @@ def compile(
         tensors are not the model's are converted, which takes as much of the cache's disk until they are read. What is
         taken from where, if it is not plain, is a warning. By default the values are those of `model`, which must be equal
         on all ranks (seed them alike); a model of fcdp.empty_weights() has none.
-    check: compare the step with eager PyTorch before it is compiled for the first time.
+    check: compare the step with eager PyTorch before it is compiled for the first time, as fcdp.export does.
     cache: a folder for compiled steps (by default FCDP_CACHE, or ~/.cache/fcdp). A step whose exported graph and options
         are the same is not compiled again.
     seed: rank r draws random numbers (dropout) from seed + r.
@@ -105,13 +105,12 @@ def compile(
         *([f"--loss-weight={loss_weight}"] if loss_weight is not None else []),
         *options,
     ]
-    has_values = all(parameter.device.type != "meta" for parameter in model.parameters())
 
     def make() -> Path:
         # Loads PyTorch's tracing, which takes seconds, on rank 0 only.
         from fcdp.loop.build import build
 
-        return build(model, example, arguments, folder, check and has_values, evaluation, examples[1:])
+        return build(model, example, arguments, folder, check, evaluation, examples[1:])
 
     path = _on_all_machines(job, folder, make)
     session = call(

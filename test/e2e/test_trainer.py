@@ -20,6 +20,8 @@ pytestmark = pytest.mark.xdist_group("trainer")
 
 EVALUATED = {"eval_strategy": "steps", "eval_steps": 2, "eval_on_start": True}
 SAVED = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 2}
+ACCUMULATED = (1, 2, 4)
+PRETRAINED = {**EVALUATED, "max_steps": 3, "per_device_eval_batch_size": 5}
 BEST = {"load_best_model_at_end": True, "learning_rate": 0.3, "save_steps": 2, "max_grad_norm": 5.0}
 # Each is trained by both.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -100,6 +102,17 @@ def one_rank(two_ranks: Jobs, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
             {"name": "broken", "kind": "compiled", "resume": str(broken), "arguments": {"gradient_accumulation_steps": 4}},
             {"name": "rest", "kind": "compiled", "rows": 10},
             {"name": "last", "kind": "compiled", "rows": 7},
+            *(
+                {
+                    "name": f"pretrained-{kind}-{micro_batches}",
+                    "kind": kind,
+                    "pretrained": True,
+                    "evaluate": True,
+                    "arguments": {**PRETRAINED, "gradient_accumulation_steps": micro_batches},
+                }
+                for micro_batches in ACCUMULATED
+                for kind in ("plain", "compiled")
+            ),
             # Ten rows, of which no batch is whole.
             {
                 "name": "none",
@@ -148,6 +161,19 @@ def test_one_rank(one_rank: Jobs, two_ranks: Jobs) -> None:
     # From a checkpoint of two ranks, whose steps have the same rows.
     expected = two_ranks.logged("compiled-default", "loss")
     assert one_rank.logged("resumed", "loss") == pytest.approx(expected, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("micro_batches", ACCUMULATED)
+def test_a_model_of_from_pretrained(one_rank: Jobs, micro_batches: int) -> None:
+    """It is in evaluation mode: dropout runs in steps alone, evaluations between them included."""
+    name = f"pretrained-compiled-{micro_batches}"
+    one_rank.assert_same(name, f"pretrained-plain-{micro_batches}")
+    assert len(one_rank.logged(name, "loss")) == 3 and len(one_rank.logged(name, "eval_loss")) == 3
+    assert one_rank.result(name)["training"]
+    # What is dropped is never trained.
+    found, begin = one_rank.parameters(name), load_file(one_rank.folder / name / "pretrained" / "model.safetensors")
+    values = [key for key in found if "v_proj" in key]
+    assert values and all(found[key].allclose(begin[key], rtol=1e-2, atol=0) for key in values)
 
 
 def test_refused(one_rank: Jobs) -> None:

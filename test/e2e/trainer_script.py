@@ -4,7 +4,8 @@
 usage: trainer_script.py FOLDER JOBS
 
 JOBS is JSON, a list of {"name": ..., "kind": "plain" or "compiled", "arguments": further ones of TrainingArguments, "resume": a
-checkpoint, "rows": of the training data, "evaluate": whether there is data to evaluate, at least at the end}. Rank 0 writes
+checkpoint, "rows": of the training data, "evaluate": whether there is data to evaluate, at least at the end, "pretrained": whether
+the model comes from from_pretrained, in evaluation mode, with all of its attention dropped in training}. Rank 0 writes
 FOLDER/NAME/result.json with the log history or the error, and the model to FOLDER/NAME/model.
 """
 
@@ -50,6 +51,14 @@ def make_model() -> LlamaForCausalLM:
     return LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, max_position_embeddings=LENGTH, **shape))
 
 
+def load_model(folder: Path) -> LlamaForCausalLM:
+    """Returns a model whose dropout has no randomness, because nothing is left of what it drops."""
+    make_model().save_pretrained(folder)
+    model = LlamaForCausalLM.from_pretrained(folder, attention_dropout=1.0)
+    assert not model.training
+    return model
+
+
 def make_arguments(run: Path, **more: Any) -> TrainingArguments:
     settings = {
         "per_device_train_batch_size": 2,
@@ -75,19 +84,21 @@ def train(run: Path, job: dict[str, Any]) -> dict[str, Any]:
     # An evaluation is exported with the step.
     if job.get("evaluate"):
         data["eval_dataset"] = Rows(10, 2)
+    model = load_model(run / "pretrained") if job.get("pretrained") else make_model()
     if job["kind"] == "plain":
-        trainer = Trainer(make_model(), arguments, **data)
+        trainer = Trainer(model, arguments, **data)
     else:
         options = {"cache": run.parent / "cache", "threads": 1, "check": False}
-        trainer = CompiledTrainer(make_model(), arguments, **data, step_options=options)
+        trainer = CompiledTrainer(model, arguments, **data, step_options=options)
     try:
         trainer.train(resume_from_checkpoint=job.get("resume"))
+        is_training = trainer.model.training
         after = trainer.evaluate() if job.get("evaluate") else {}
         trainer.save_model(str(run / "model"))
     finally:
         if job["kind"] == "compiled":
             trainer.close()
-    return {"history": trainer.state.log_history, "after": after}
+    return {"history": trainer.state.log_history, "after": after, "training": is_training}
 
 
 def main(folder: Path, jobs: list[dict[str, Any]]) -> None:

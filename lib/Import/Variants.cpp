@@ -48,7 +48,9 @@ LogicalResult VariantAdder::checkTrained() {
     if (own.getTrainable() != parameter.getTrainable())
       return program.fail((own.getTrainable() ? "trains" : "does not train") +
                           Twine(" the parameter '") + name +
-                          "', unlike the others");
+                          "', unlike the others: the model has it frozen, or "
+                          "the loss of the example inputs does not depend on "
+                          "it, for one and not for another");
   }
   return success();
 }

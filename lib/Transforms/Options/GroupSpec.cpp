@@ -117,14 +117,32 @@ static std::string listTrained(ModuleOp module) {
   return llvm::join(names, ", ");
 }
 
+static LogicalResult checkPattern(ModuleOp module,
+                                  const GroupSpec::Pattern &pattern) {
+  ParameterOp frozen;
+  for (auto op : module.getOps<ParameterOp>()) {
+    if (!matches(op, pattern))
+      continue;
+    if (op.getTrainable())
+      return success();
+    frozen = op;
+  }
+  InFlightDiagnostic error =
+      module.emitError("group: no parameter that is trained has a name like '")
+      << pattern.text << "'; ";
+  if (frozen)
+    error << "'" << cast<StringAttr>(frozen.getNames()[0]).getValue()
+          << "' is not trained: the model has it frozen, or the loss of the "
+             "example inputs does not depend on it";
+  else
+    error << "there are " << listTrained(module);
+  return error;
+}
+
 LogicalResult fcdp::checkPatterns(ModuleOp module, ArrayRef<GroupSpec> groups) {
   for (const GroupSpec &group : groups)
     for (const GroupSpec::Pattern &pattern : group.patterns)
-      if (llvm::none_of(module.getOps<ParameterOp>(), [&](ParameterOp op) {
-            return op.getTrainable() && matches(op, pattern);
-          }))
-        return module.emitError("group: no parameter that is trained has a "
-                                "name like '")
-               << pattern.text << "'; there are " << listTrained(module);
+      if (failed(checkPattern(module, pattern)))
+        return failure();
   return success();
 }

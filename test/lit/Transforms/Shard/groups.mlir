@@ -46,7 +46,7 @@
 // RANGE: error: expected 'weight_decay' in [0.00, INF), got '-1'
 // NAN: error: expected 'lr' in [0.00, INF), got 'nan'
 // NOTHING: error: group: no parameter that is trained has a name like '*.bais'; there are 'fc.weight', 'fc.bias', 'norm.weight', 'given'
-// FROZEN: error: group: no parameter that is trained has a name like 'frozen.*'
+// FROZEN: error: group: no parameter that is trained has a name like 'frozen.*'; 'frozen.bias' is not trained: the model has it frozen, or the loss of the example inputs does not depend on it
 
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @weight : tensor<4xf32> unit "" trainable names ["fc.weight", "head.weight"]

@@ -120,8 +120,8 @@ def export(
     the full graph and no weights; only the first way keeps the values of computed buffers, without which nothing is compared.
 
     full_masks: inputs that are all ones in every micro-batch, such as "attention_mask" of batches without padding. Masks of
-    attention that depend on them are then replaced, as those that depend on no input. The loss of a micro-batch is NaN if
-    one of its elements is not 1.
+    attention that depend on them are then replaced, as those that depend on no input. Sessions refuse a batch
+    in which one of its elements is not 1, or "position_ids" beside it restart in a row, and the loss of the graph is NaN then.
 
     Raises ExportError if the export fails. Then `path` is not changed.
     """

@@ -263,6 +263,11 @@ public:
     });
   }
 
+  /// Collective.
+  std::string lostUpdates() {
+    return use([](Session &own) { return own.describeLostUpdates(); });
+  }
+
   int64_t getUpdateCount(const std::string &name) {
     return use([&](Session &own) { return own.getUpdateCount(name); });
   }
@@ -432,6 +437,7 @@ TORCH_LIBRARY(fcdp, library) {
       .def("set_loss_scale", &TorchSession::setLossScale)
       .def("agree", &TorchSession::agree)
       .def("counted", &TorchSession::counted)
+      .def("lost_updates", &TorchSession::lostUpdates)
       .def("get_update_count", &TorchSession::getUpdateCount)
       .def("set_update_count", &TorchSession::setUpdateCount)
       .def("load_weights", &TorchSession::loadWeights)

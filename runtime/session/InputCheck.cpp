@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/InputCheck.h"
 
+#include "session/EqualSizes.h"
 #include "session/IntegerAccess.h"
 #include "session/SessionError.h"
 
@@ -81,6 +82,16 @@ uint32_t checkInputs(const StepPlan &plan, std::span<const TensorView> inputs) {
   const uint32_t variants = plan.numVariants();
   checkBatches(plan.greatestInputs(), "micro-batch", plan.microBatches, inputs,
                /*mayBeSmaller=*/variants > 1);
+  const size_t perBatch = plan.numStepInputs();
+  for (size_t first = 0; first < inputs.size(); first += perBatch) {
+    std::string problem =
+        describeUnequalSizes(plan, [&](size_t i) -> const Shape & {
+          return inputs[first + i].shape;
+        });
+    if (!problem.empty())
+      refuse("micro-batch " + std::to_string(first / perBatch) + ": " +
+             problem);
+  }
   auto fitsAll = [&](uint32_t variant) {
     StepPlan::Inputs own = plan.stepInputs(variant);
     for (size_t i = 0; i < inputs.size(); ++i)

@@ -12,8 +12,8 @@ std::string describeBadValue(int64_t value, int64_t position,
 
 /// Throws SessionError(InputMismatch) unless `inputs` are those of all
 /// micro-batches of a step, and their values are in range. Those of a step of
-/// several shapes may be smaller than its inputs. Returns the least variant
-/// that all fit into.
+/// several shapes may be smaller than its inputs, with sizes that are equal
+/// where they are in all variants. Returns the least variant that all fit into.
 uint32_t checkInputs(const StepPlan &plan, std::span<const TensorView> inputs);
 /// The same for `batches` batches of an evaluation.
 void checkEvaluationInputs(const StepPlan &plan, int64_t batches,

@@ -225,6 +225,7 @@ void Session::Impl::makeStep() {
   makeLossScale();
   findWeights();
   paddings = makePaddings(plan, options.padding);
+  inputRules = findInputRules(plan);
   step = std::make_unique<Step>(
       *object, *device.backend,
       StepSetup{job->place(), options.seed, device.gpu, recorder.get(),
@@ -243,6 +244,20 @@ void Session::Impl::begin() {
   step->init();
   phase = Phase::Running;
   lastEnd = SessionClock::now();
+}
+
+void Session::Impl::fillInput(const FillInput &fill, size_t index, size_t input,
+                              int64_t batch) {
+  const std::span<std::byte> memory = step->input(index);
+  fill(input, batch, memory);
+  if (inputRules[index] == InputRule::None)
+    return;
+  const plan::InputT &of = *plan.inputs[index];
+  const std::string problem = describeBrokenRule(inputRules[index], of, memory);
+  if (!problem.empty())
+    throw SessionError(SessionErrorCode::InputMismatch,
+                       "input '" + of.name + "' of batch " +
+                           std::to_string(batch) + ": " + problem);
 }
 
 void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
@@ -264,7 +279,7 @@ void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
   step->run(
       [&](int64_t microBatch) {
         for (size_t i = 0; i < count; ++i)
-          fill(i, microBatch, step->input(needs.variant * count + i));
+          fillInput(fill, needs.variant * count + i, i, microBatch);
         if (plan.weightsLoss())
           weightLoss(microBatch, needs.weight, stats);
       },
@@ -319,7 +334,7 @@ RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
   const size_t first = plan.inputs.size() - plan.evaluationInputs().size();
   stats.losses = step->evaluate(batches, [&](int64_t batch) {
     for (size_t i = first; i < plan.inputs.size(); ++i)
-      fill(i - first, batch, step->input(i));
+      fillInput(fill, i, i - first, batch);
     if (plan.weightsLoss())
       weightEvaluation(batch, stats);
   });

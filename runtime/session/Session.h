@@ -157,6 +157,10 @@ public:
   std::string schedule() const;
   /// The learning rate of the next step.
   double learningRate() const;
+  /// Collective. Returns a line on trained elements that updates of the
+  /// learning rate do not change, because their type rounds them away; "" if
+  /// there are none. Before the first step.
+  std::string describeLostUpdates();
 
   /// Collective. Fills the caches from the parameters. The first `run` does
   /// it, unless this was called before.

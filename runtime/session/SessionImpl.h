@@ -8,6 +8,7 @@
 #include "core/Backend.h"
 #include "session/CheckpointSaver.h"
 #include "session/Device.h"
+#include "session/InputRules.h"
 #include "session/Padding.h"
 #include "session/PeerAlarm.h"
 #include "session/Session.h"
@@ -105,6 +106,8 @@ struct Session::Impl {
   /// std::runtime_error, in which `origin` names their place.
   void takeRates(const nlohmann::json &job, const std::string &origin);
   double nextLearningRate() const;
+  /// The rate of which a schedule takes factors.
+  double baseLearningRate() const;
 
   /// Makes the loss scale, if the step scales its loss. Throws Misuse if the
   /// options ask for what it cannot do.
@@ -121,6 +124,10 @@ struct Session::Impl {
   bool isAnywhere(bool own, const char *what);
   void saveWeights(const ParameterOutput &output);
   void runStep(const FillInput &fill, const StepNeeds &needs);
+  /// Fills input `index` of the plan, which is number `input` of a batch.
+  /// Throws InputMismatch if its values break a rule of the step.
+  void fillInput(const FillInput &fill, size_t index, size_t input,
+                 int64_t batch);
   StepNeeds agreeOnNeeds(const StepNeeds &own);
   /// Finds the inputs by which losses are weighted.
   void findWeights();
@@ -184,6 +191,8 @@ struct Session::Impl {
   SessionClock::time_point lastEnd;
   ByteCounters counted;
   std::vector<PadElement> paddings;
+  /// Of each input of the plan.
+  std::vector<InputRule> inputRules;
   /// The input by which losses are weighted, from the first of a variant and of
   /// the evaluation on.
   size_t stepWeight = 0, evaluationWeight = 0;

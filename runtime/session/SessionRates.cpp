@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The learning rate of a session's steps.
-#include "session/SessionImpl.h"
-
 #include "checkpoint/Json.h"
+#include "session/LostUpdates.h"
+#include "session/SessionImpl.h"
 
 #include <cmath>
 
@@ -44,8 +44,36 @@ void Session::Impl::takeRates(const nlohmann::json &job,
   }
 }
 
+double Session::Impl::baseLearningRate() const {
+  return baseRate.value_or(plan.learningRate());
+}
+
+std::string Session::describeLostUpdates() {
+  std::string line;
+  if (!mayLoseUpdates(impl->plan))
+    return line;
+  impl->attemptTogether(SessionErrorCode::Failed, [&] {
+    const double rate = impl->baseLearningRate();
+    const UpdateCount own =
+        countLostUpdates(impl->plan, place(), rate,
+                         [&](size_t bucket) -> std::span<const std::byte> {
+                           return impl->step->shard(bucket);
+                         });
+    const double numbers[] = {own.elements, own.lost};
+    std::vector<double> all =
+        impl->job->gather(numbers, "count of updates that are lost");
+    UpdateCount sum;
+    for (size_t i = 0; i < all.size(); i += 2) {
+      sum.elements += all[i];
+      sum.lost += all[i + 1];
+    }
+    line = fcdp::describeLostUpdates(sum, rate);
+  });
+  return line;
+}
+
 double Session::Impl::nextLearningRate() const {
-  double base = baseRate.value_or(plan.learningRate());
+  double base = baseLearningRate();
   return schedule ? base * schedule->factor(numSteps) : base;
 }
 

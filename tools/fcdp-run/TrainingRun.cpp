@@ -28,6 +28,8 @@ void TrainingRun::run() {
     profile = std::make_unique<Profile>(session.plan(), session.job());
   load();
   setRates();
+  if (std::string line = session.describeLostUpdates(); !line.empty())
+    print(line);
   openCheckpoints();
   if (session.rank() == 0) {
     files.log->begin(firstStep);

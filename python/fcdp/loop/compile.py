@@ -82,10 +82,13 @@ def compile(
     loss_weight: the input whose sum is the weight of a micro-batch's loss, such as "attention_mask", as fcdp-compile
         --loss-weight takes it: losses, gradients and evaluations are weighted means. By default all micro-batches count alike.
     full_masks: inputs that are all ones in every micro-batch and evaluation, such as "attention_mask", as fcdp.export takes
-        them. Attention needs no mask then, and a loss is NaN if one has another element.
+        them. Attention needs no mask then, and a batch in which one has another element raises StepError.
     deterministic: operators give the same bits in each run on the same device, as fcdp-run --deterministic has it. A setting of
         the process, which is that of torch.use_deterministic_algorithms(True) and is not taken back.
     reductions_by: what sums gradients over GPUs: "fcdp", or "nccl" for NCCL's own reductions, whose bits depend on the machine.
+
+    Warns if a part of the model that is trained has dropout or batch norm in evaluation mode, of parameters that the loss of
+    the example inputs does not depend on, and of updates that are too small for the type of parameters without masters.
 
     `model` is not changed and not needed any more. Raises ExportError and StepError.
     """
@@ -151,6 +154,7 @@ def compile(
     else:
         paths = [weights] if isinstance(weights, (str, os.PathLike)) else weights
         load_files(step, model, [os.fspath(path) for path in paths], job, folder)
+    step.warn_of_lost_updates()
     return step
 
 

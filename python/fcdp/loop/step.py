@@ -134,6 +134,12 @@ class Step:
             self._agree(f"the model's '{empty}' has no value: give fcdp.compile weights=PATH", {})
         self._set_values(tensors, is_model=True)
 
+    def warn_of_lost_updates(self) -> None:
+        """Collective. Rank 0 warns if updates of the learning rate are too small for the type of trained parameters."""
+        line = call(self._open().lost_updates)
+        if line and self.rank == 0:
+            warnings.warn(line, stacklevel=3)
+
     def load_state_dict(self, state_dict: Mapping[str, torch.Tensor]) -> None:
         """Collective. Sets what `state_dict` returned, given whole or as DTensors on all ranks. Before the first step only."""
         self._set_values(state_dict, is_model=False)

@@ -23,6 +23,8 @@ public:
   virtual std::optional<int64_t> rows() const = 0;
   /// Returns whether rows are windows of a longer file.
   virtual bool isWindowed() const = 0;
+  /// Returns the shape of rows before they are padded to that of the input.
+  virtual const Shape &rowShape() const = 0;
   /// Writes a row, of the input's shape and type. Throws at a value that the
   /// input may not hold.
   virtual void read(int64_t row, std::span<std::byte> out) const = 0;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/Inputs.h"
 
+#include "session/EqualSizes.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -78,6 +80,8 @@ Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
         openAll(optionFor(*input, inputs, options).spec, *input,
                 shapes ? shapes->padding(sources.size()) : nullptr));
   auto files = findFiles();
+  if (shapes)
+    requireEqualSizes(files.value_or(1));
   if (!files && !toText(data).empty())
     throw std::runtime_error("--data: expected an input from a file, got only "
                              "random ones, which have no end");
@@ -146,6 +150,18 @@ int64_t Inputs::findRows(size_t file) const {
   if (!rows || (windows && *windows < *rows))
     rows = windows;
   return *rows;
+}
+
+void Inputs::requireEqualSizes(size_t files) const {
+  for (size_t file = 0; file < files; ++file) {
+    std::string problem =
+        describeUnequalSizes(plan, [&](size_t input) -> const Shape & {
+          const Sources &own = sources[input];
+          return own[std::min(file, own.size() - 1)]->rowShape();
+        });
+    if (!problem.empty())
+      throw std::runtime_error("rows of the files of --input: " + problem);
+  }
 }
 
 void Inputs::checkValues() const {

@@ -74,6 +74,9 @@ private:
   std::optional<size_t> findFiles() const;
   /// The number of rows that all inputs have in a file.
   int64_t findRows(size_t file) const;
+  /// Throws unless the sizes of rows of a file are equal where they are in all
+  /// shapes of the step.
+  void requireEqualSizes(size_t files) const;
   /// A file, as the first input that has files lists it.
   std::string fileName(size_t file) const;
 

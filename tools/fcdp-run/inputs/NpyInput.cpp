@@ -41,6 +41,7 @@ public:
 
   std::optional<int64_t> rows() const override { return count; }
   bool isWindowed() const override { return false; }
+  const Shape &rowShape() const override { return shape; }
 
   void read(int64_t row, std::span<std::byte> out) const override {
     auto elements = int64_t(numElements(shape));

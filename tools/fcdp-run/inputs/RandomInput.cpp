@@ -89,6 +89,7 @@ public:
 
   std::optional<int64_t> rows() const override { return std::nullopt; }
   bool isWindowed() const override { return false; }
+  const Shape &rowShape() const override { return input.shape; }
   void checkValues() const override {}
 
   void read(int64_t row, std::span<std::byte> out) const override {

@@ -37,6 +37,7 @@ public:
     return (tokens - shift) / window;
   }
   bool isWindowed() const override { return true; }
+  const Shape &rowShape() const override { return input.shape; }
 
   void read(int64_t row, std::span<std::byte> out) const override {
     int64_t first = row * window + shift;

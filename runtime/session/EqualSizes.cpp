@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/EqualSizes.h"
+
+namespace fcdp {
+
+namespace {
+
+/// One dimension of an input.
+struct Dim {
+  size_t input, dim;
+};
+
+std::string describe(const StepPlan &plan, Dim at, int64_t size) {
+  return "size " + std::to_string(size) + " of dimension " +
+         std::to_string(at.dim) + " of input '" +
+         plan.greatestInputs()[at.input]->name + "'";
+}
+
+/// Whether both sizes are equal in all variants. Sizes that never grow may be
+/// equal by chance, unless they are in the same place.
+bool areTied(const StepPlan &plan, Dim one, Dim other) {
+  bool grows = false;
+  for (uint32_t variant = 0; variant < plan.numVariants(); ++variant) {
+    auto sizeOf = [&](Dim at) {
+      return plan.stepInputs(variant)[at.input]->shape[at.dim];
+    };
+    if (sizeOf(one) != sizeOf(other))
+      return false;
+    grows |= sizeOf(one) != plan.greatestInputs()[one.input]->shape[one.dim];
+  }
+  return grows || one.dim == other.dim;
+}
+
+} // namespace
+
+std::string describeUnequalSizes(const StepPlan &plan,
+                                 const ShapeOfInput &shapeOf) {
+  if (plan.numVariants() == 1)
+    return "";
+  const size_t inputs = plan.numStepInputs();
+  auto sizeOf = [&](Dim at) { return shapeOf(at.input)[at.dim]; };
+  auto describePair = [&](Dim one, Dim other) {
+    return "got " + describe(plan, one, sizeOf(one)) + ", and " +
+           describe(plan, other, sizeOf(other)) +
+           ": expected equal ones, as in all examples of the step; pad both to "
+           "one length, or give examples in which they differ";
+  };
+  for (Dim one{0, 0}; one.input < inputs; ++one.input)
+    for (one.dim = 0; one.dim < shapeOf(one.input).size(); ++one.dim)
+      for (Dim other{0, 0}; other.input <= one.input; ++other.input)
+        for (other.dim = 0; other.dim < shapeOf(other.input).size();
+             ++other.dim)
+          if (sizeOf(one) != sizeOf(other) && areTied(plan, one, other))
+            return describePair(other, one);
+  return "";
+}
+
+} // namespace fcdp

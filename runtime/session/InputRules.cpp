@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/InputRules.h"
+
+#include "operators/TorchTypes.h"
+#include "session/IntegerAccess.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+namespace fcdp {
+
+namespace {
+
+/// What is known about a value.
+struct Fact {
+  enum Kind {
+    Input,
+    Slice,
+    Difference,
+    IsOne,
+    DifferenceIsOne,
+    AllOne,
+    AllDifferencesOne,
+    Nan
+  } kind;
+  size_t input = 0;
+};
+
+class RuleFinder {
+public:
+  explicit RuleFinder(const StepPlan &plan)
+      : plan(plan), rules(plan.inputs.size(), InputRule::None) {}
+
+  std::vector<InputRule> find() {
+    for (const auto &function : plan.functions) {
+      facts.clear();
+      for (uint64_t i = function->first; i < function->end; ++i)
+        if (const auto *call = plan.ops[i]->body.Asaten_call())
+          visit(*call);
+    }
+    return std::move(rules);
+  }
+
+private:
+  void visit(const plan::AtenCallT &call) {
+    std::optional<Fact> fact = factOf(call);
+    for (int32_t slot : call.results)
+      if (slot >= 0)
+        facts.erase(slot);
+    if (fact && call.results.size() == 1 && call.results[0] >= 0)
+      facts[call.results[0]] = *fact;
+  }
+
+  std::optional<Fact> factOf(const plan::AtenCallT &call) {
+    const std::string &name = call.callee;
+    if (name == "aten::scalar_tensor")
+      return isNumber(call, 0, NAN) ? std::optional(Fact{Fact::Nan})
+                                    : std::nullopt;
+    if (name == "aten::slice")
+      return derive(call,
+                    {{Fact::Input, Fact::Slice}, {Fact::Slice, Fact::Slice}});
+    if (name == "aten::sub")
+      return difference(call);
+    if (name == "aten::eq" && isNumber(call, 1, 1))
+      return derive(call, {{Fact::Input, Fact::IsOne},
+                           {Fact::Difference, Fact::DifferenceIsOne}});
+    if (name == "aten::all" && call.overload.empty())
+      return derive(call, {{Fact::IsOne, Fact::AllOne},
+                           {Fact::DifferenceIsOne, Fact::AllDifferencesOne}});
+    if (name == "aten::where")
+      note(call);
+    return std::nullopt;
+  }
+
+  /// The fact that follows from that of the first argument.
+  std::optional<Fact>
+  derive(const plan::AtenCallT &call,
+         std::initializer_list<std::pair<Fact::Kind, Fact::Kind>> steps) const {
+    std::optional<Fact> given = fact(call, 0);
+    for (auto [from, to] : steps)
+      if (given && given->kind == from)
+        return Fact{to, given->input};
+    return std::nullopt;
+  }
+
+  std::optional<Fact> difference(const plan::AtenCallT &call) const {
+    std::optional<Fact> one = fact(call, 0), other = fact(call, 1);
+    if (!one || !other || one->kind != Fact::Slice ||
+        other->kind != Fact::Slice || one->input != other->input)
+      return std::nullopt;
+    return Fact{Fact::Difference, one->input};
+  }
+
+  void note(const plan::AtenCallT &call) {
+    std::optional<Fact> condition = fact(call, 0), otherwise = fact(call, 2);
+    const bool isNan =
+        (otherwise && otherwise->kind == Fact::Nan) || isNumber(call, 2, NAN);
+    if (!condition || !isNan)
+      return;
+    if (condition->kind == Fact::AllOne)
+      rules[condition->input] = InputRule::Ones;
+    if (condition->kind == Fact::AllDifferencesOne)
+      rules[condition->input] = InputRule::Counts;
+  }
+
+  /// What is known about an argument that is one tensor.
+  std::optional<Fact> fact(const plan::AtenCallT &call, size_t position) const {
+    if (position >= call.args.size() ||
+        call.args[position]->kind != plan::ArgumentKind::tensor ||
+        call.args[position]->slots.size() != 1)
+      return std::nullopt;
+    const int32_t slot = call.args[position]->slots[0];
+    if (slot < 0)
+      return std::nullopt;
+    if (plan.slots[slot]->kind == plan::SlotKind::input)
+      return Fact{Fact::Input, *plan.slots[slot]->index};
+    auto found = facts.find(slot);
+    return found == facts.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  static bool isNumber(const plan::AtenCallT &call, size_t position,
+                       double expected) {
+    if (position >= call.args.size())
+      return false;
+    const plan::ArgumentT &argument = *call.args[position];
+    double value = 0;
+    if (argument.kind == plan::ArgumentKind::integer)
+      value = double(argument.integers.at(0));
+    else if (argument.kind == plan::ArgumentKind::float_number)
+      value = argument.floats.at(0);
+    else
+      return false;
+    return value == expected || (std::isnan(value) && std::isnan(expected));
+  }
+
+  const StepPlan &plan;
+  std::vector<InputRule> rules;
+  /// By slot.
+  std::map<int32_t, Fact> facts;
+};
+
+/// Element `position` of an input of any type.
+double loadNumber(const plan::InputT &input, std::span<const std::byte> data,
+                  int64_t position) {
+  const DType type = toDType(input.dtype);
+  const at::ScalarType scalar = toScalarType(type);
+  if (at::isIntegralType(scalar, /*includeBool=*/false))
+    return double(loadInteger(data.data(), position, formOf(type)));
+  auto *element =
+      const_cast<std::byte *>(data.data() + position * byteSize(type));
+  return at::from_blob(element, {}, scalar).item().toDouble();
+}
+
+} // namespace
+
+std::vector<InputRule> findInputRules(const StepPlan &plan) {
+  return RuleFinder(plan).find();
+}
+
+std::string describeBrokenRule(InputRule rule, const plan::InputT &input,
+                               std::span<const std::byte> data) {
+  const int64_t elements = numElements(input.shape);
+  const int64_t row = input.shape.empty() ? 1 : input.shape.back();
+  for (int64_t i = 0; rule != InputRule::None && i < elements; ++i) {
+    const double value = loadNumber(input, data, i);
+    if (rule == InputRule::Ones && value != 1)
+      return "element " + std::to_string(i) + " is " + std::to_string(value) +
+             ", and the step was exported with full_masks, which says that all "
+             "are 1: leave the mask out of full_masks, or pad with another "
+             "value";
+    if (rule == InputRule::Counts && i % row != 0 &&
+        value != loadNumber(input, data, i - 1) + 1)
+      return "element " + std::to_string(i) +
+             " does not count up by one from the one before it, as in a row of "
+             "several documents, and the step was exported with full_masks, "
+             "where attention would cross their boundary: leave the mask out "
+             "of the inputs";
+  }
+  return "";
+}
+
+} // namespace fcdp

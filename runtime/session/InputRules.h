@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a step demands of the values of its inputs: the loss is NaN if they are
+// others. fcdp.export writes it into a step with full_masks.
+#pragma once
+
+#include "plan/StepPlan.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fcdp {
+
+enum class InputRule {
+  None,
+  /// All elements are 1.
+  Ones,
+  /// Each element is greater by one than the one before it in the last
+  /// dimension.
+  Counts
+};
+
+/// Finds them by what a plan computes: where(all(x == 1), loss, NaN), in which
+/// x is an input, or the difference of two slices of it. Returns one for each
+/// input of the plan.
+std::vector<InputRule> findInputRules(const StepPlan &plan);
+
+/// Says which element of an input breaks the rule, or returns "". `data` has
+/// the whole input.
+std::string describeBrokenRule(InputRule rule, const plan::InputT &input,
+                               std::span<const std::byte> data);
+
+} // namespace fcdp

@@ -12,9 +12,9 @@
 
 namespace fcdp {
 
-/// One allocation of a step. Time is counted in events: allocations, and
-/// moments at which a reservation of memory begins or ends. The allocation is
-/// event `madeAt`, and it is freed before event `freedAt`.
+/// One allocation of a step. Time is counted in events: allocations, begins of
+/// operations, and moments at which a reservation of memory begins or ends. The
+/// allocation is event `madeAt`, and it is freed before event `freedAt`.
 struct Lifetime {
   static constexpr uint32_t kNever = std::numeric_limits<uint32_t>::max();
   size_t bytes = 0;
@@ -37,6 +37,7 @@ struct OperationStart {
   size_t op = 0;
   /// Index of the first allocation from there on.
   size_t firstLifetime = 0;
+  uint32_t event = 0;
 };
 
 /// The allocations and reservations of one step.

@@ -3,9 +3,11 @@
 
 #include "memory/PoolRecording.h"
 #include "memory/PoolReplay.h"
+#include "memory/SystemUse.h"
 
 #include <algorithm>
 #include <limits>
+#include <stdexcept>
 
 namespace fcdp {
 
@@ -27,7 +29,8 @@ uint64_t findFirstBehind(const StepEvents &events, const Placement &placement,
 } // namespace
 
 ResultPool::ResultPool(PoolArena arena, c10::Allocator &system)
-    : arena(std::move(arena)), system(system) {}
+    : arena(std::move(arena)), system(system),
+      systemUse(std::make_shared<SystemUse>()) {}
 
 ResultPool::~ResultPool() {
   if (replay)
@@ -41,10 +44,10 @@ ResultPool::Scope::~Scope() { activePool = outer; }
 ResultPool *ResultPool::active() { return activePool; }
 
 void ResultPool::beginStep() {
-  recordedPeak = 0;
+  systemUse->beginStep();
   if (replay)
     replay->begin();
-  if (replay && replayIsStale) {
+  if (replay && replayIsStale && recordings < kMostRecordings) {
     replay->retire();
     replay = nullptr;
   }
@@ -54,6 +57,7 @@ void ResultPool::beginStep() {
     return;
   }
   mode = Mode::Recording;
+  ++recordings;
   recording = std::make_shared<PoolRecording>(arena.base, arena.device);
 }
 
@@ -72,7 +76,6 @@ void ResultPool::plan() {
 
 void ResultPool::endStep() {
   if (mode == Mode::Recording) {
-    recordedPeak = recording->peakBytes();
     plan();
     recording.reset();
   }
@@ -91,7 +94,20 @@ void ResultPool::apply(const ReservationChange &change) {
   if (mode == Mode::Recording)
     recording->reach(*reserved, change);
   else if (mode == Mode::Replaying)
-    replay->reach(*reserved, change);
+    moveOut(replay->reach(*reserved, change));
+}
+
+void ResultPool::moveOut(const std::vector<uint32_t> &allocations) {
+  for (uint32_t index : allocations) {
+    if (arena.moveOut)
+      arena.moveOut(replay->bytesOf(index),
+                    [this](size_t bytes) { return fromSystem(bytes); });
+    if (replay->isInUse(index))
+      throw std::runtime_error(
+          "allocation " + std::to_string(index) +
+          " of this step is still in use, and its place is due for a buffer of "
+          "the plan: the steps differ in what they keep");
+  }
 }
 
 void ResultPool::reach(size_t op) {
@@ -113,18 +129,16 @@ void ResultPool::endFunction() {
 
 c10::DataPtr ResultPool::fromSystem(size_t bytes) {
   ++systemCount;
-  return system.allocate(bytes);
+  return systemUse->allocate(system, bytes);
 }
 
 c10::DataPtr ResultPool::allocate(size_t bytes) {
   switch (mode) {
   case Mode::Idle:
     return fromSystem(bytes);
-  case Mode::Recording: {
-    PoolRecording::Allocation made = recording->allocate(system, bytes);
-    systemCount += made.isFromSystem;
-    return std::move(made.memory);
-  }
+  case Mode::Recording:
+    return recording->allocate([this](size_t size) { return fromSystem(size); },
+                               bytes);
   case Mode::Replaying:
     break;
   }
@@ -152,6 +166,17 @@ void ResultPool::skip(size_t count) {
   for (size_t i = 0; i < count; ++i)
     replay->skip();
 }
+
+void ResultPool::endOperation() {
+  if (mode == Mode::Replaying)
+    replay->endOperation();
+}
+
+bool ResultPool::isExact() {
+  return isReplaying() && replay->isLikeRecordedOnes();
+}
+
+size_t ResultPool::systemBytes() const { return systemUse->peakBytes(); }
 
 size_t ResultPool::regionBytes() const {
   return replay ? replay->regionBytes() : 0;

@@ -25,6 +25,7 @@ namespace fcdp {
 
 class PoolRecording;
 class PoolReplay;
+class SystemUse;
 
 /// The size of the tag before each allocation, which says how to free it. It
 /// keeps the allocation aligned.
@@ -40,6 +41,12 @@ struct PoolArena {
   /// Memory for bytes [from, to) of an arena that goes on, or throws
   /// std::runtime_error. It need not be where the arena ends.
   std::function<std::shared_ptr<std::byte>(uint64_t from, uint64_t to)> extend;
+  using Allocate = std::function<c10::DataPtr(size_t bytes)>;
+  /// Moves the tensors that have memory in these bytes, and that it knows, to
+  /// other memory. It waits for the device, because the bytes may be used at
+  /// once. Null if it knows none.
+  std::function<void(std::span<const std::byte> bytes, const Allocate &)>
+      moveOut;
   c10::Device device = c10::kCPU;
 };
 
@@ -47,13 +54,16 @@ struct PoolArena {
 /// memory, also after the pool is destroyed, but not after the arena is. All
 /// other functions are for one thread.
 ///
-/// An allocation of a size that the recorded step did not allocate in the same
-/// operation comes from the system, and the next step is recorded again. What
-/// the recorded step allocated and a later one does not, such as memory that a
-/// library takes once and keeps, is skipped. In a step of other operations than
-/// the recorded one's, all allocations come from the system from there on. It
-/// is an error if an allocation is still in use when its planned place is
-/// needed for another one or for a buffer of the plan.
+/// What an operator takes may depend on values. An allocation of a size that
+/// the recorded step did not allocate in the same operation comes from the
+/// system, and the next step is recorded again, as long as fewer than
+/// kMostRecordings were. What the recorded step allocated and a later one does
+/// not, such as memory that a library takes once and keeps, is skipped. In a
+/// step of other operations than the recorded one's, all allocations come from
+/// the system from there on. An allocation that is in use for longer than in
+/// the recorded step keeps its place: what was planned there comes from the
+/// system. If a buffer of the plan is due there, it is moved out; if it cannot
+/// be, as no tensor of the step has it, that is an error.
 ///
 /// Memory is freed when no tensor on the host refers to it. On a GPU, queued
 /// operators may still use it; they run before the next users, because all run
@@ -95,6 +105,10 @@ public:
     ResultPool *outer;
   };
 
+  /// The places change with each, and so do graphs of the operations.
+  static constexpr size_t kMostRecordings = 4;
+  size_t numRecordings() const { return recordings; }
+
   /// Returns whether allocations get planned places: so far this step has run
   /// the operations of the recorded one. Below, that is what is told of: how
   /// many of its allocations are made or skipped, where allocation `index` of
@@ -110,6 +124,14 @@ public:
   /// like `allocate`.
   void skip(size_t count);
 
+  /// Says that the operation that was reached has ended, which the next one
+  /// says otherwise.
+  void endOperation();
+  /// Returns whether, in addition, all allocations of operations that have
+  /// ended are those that the recorded step made there, and all are freed in
+  /// time.
+  bool isExact();
+
   /// The calling thread's, or null.
   static ResultPool *active();
   c10::Device device() const { return arena.device; }
@@ -119,15 +141,16 @@ public:
   /// Returns the bytes of the arena that the pool and reserved memory need; 0
   /// before a step was recorded.
   size_t regionBytes() const;
-  /// Returns the peak of memory that the last step took from the system, in
-  /// bytes, if that step was recorded; otherwise 0.
-  size_t recordedBytes() const { return recordedPeak; }
+  /// Returns the peak of memory that the last step had from the system, in
+  /// bytes.
+  size_t systemBytes() const;
 
   /// For the allocator. Throws c10::Error.
   c10::DataPtr allocate(size_t bytes);
 
 private:
   c10::DataPtr fromSystem(size_t bytes);
+  void moveOut(const std::vector<uint32_t> &allocations);
   void apply(const ReservationChange &change);
   void plan();
 
@@ -140,8 +163,9 @@ private:
   std::shared_ptr<PoolRecording> recording;
   PoolReplay *replay = nullptr;
   bool replayIsStale = false;
+  size_t recordings = 0;
   uint64_t systemCount = 0;
-  size_t recordedPeak = 0;
+  const std::shared_ptr<SystemUse> systemUse;
 };
 
 } // namespace fcdp

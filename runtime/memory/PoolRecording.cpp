@@ -14,11 +14,13 @@ void PoolRecording::beginFunction(std::span<const plan::ResultPlace> results) {
 void PoolRecording::reach(const void *function, size_t op) {
   std::lock_guard lock(mutex);
   planned.reach(op);
-  recorded.operations.push_back({function, op, recorded.lifetimes.size()});
+  recorded.operations.push_back(
+      {function, op, recorded.lifetimes.size(), now++});
 }
 
-PoolRecording::Allocation PoolRecording::allocate(c10::Allocator &system,
-                                                  size_t bytes) {
+c10::DataPtr
+PoolRecording::allocate(const std::function<c10::DataPtr(size_t)> &system,
+                        size_t bytes) {
   auto block = std::make_unique<Block>();
   block->owner = shared_from_this();
   {
@@ -26,16 +28,11 @@ PoolRecording::Allocation PoolRecording::allocate(c10::Allocator &system,
     block->place = planned.take(bytes);
     block->index = recorded.lifetimes.size();
     recorded.lifetimes.push_back({bytes, now++, Lifetime::kNever});
-    if (!block->place) {
-      live += bytes;
-      peak = std::max(peak, live);
-    }
   }
   if (!block->place)
-    block->memory = system.allocate(bytes);
-  bool isFromSystem = !block->place;
-  void *data = isFromSystem ? block->memory.get() : base + *block->place;
-  return {{data, block.release(), &release, device}, isFromSystem};
+    block->memory = system(bytes);
+  void *data = block->place ? base + *block->place : block->memory.get();
+  return {data, block.release(), &release, device};
 }
 
 void PoolRecording::reach(const Reservations &reserved,
@@ -65,18 +62,11 @@ void PoolRecording::release(void *context) {
   lifetime.freedAt = owner.now;
   if (block->place)
     owner.planned.release(*block->place);
-  else
-    owner.live -= lifetime.bytes;
 }
 
 StepEvents PoolRecording::events() const {
   std::lock_guard lock(mutex);
   return recorded;
-}
-
-size_t PoolRecording::peakBytes() const {
-  std::lock_guard lock(mutex);
-  return peak;
 }
 
 } // namespace fcdp

@@ -9,6 +9,7 @@
 #include "plan/Reservations.h"
 
 #include <c10/core/Allocator.h>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,17 +30,12 @@ public:
   /// if an allocation is still in a range that begins.
   void reach(const Reservations &reserved, const ReservationChange &change);
 
-  struct Allocation {
-    c10::DataPtr memory;
-    bool isFromSystem;
-  };
-  /// Memory whose end of life will be written down: where it is planned, or
-  /// from `system`.
-  Allocation allocate(c10::Allocator &system, size_t bytes);
+  /// Returns memory whose end of life will be written down: where it is
+  /// planned, or from `system`.
+  c10::DataPtr allocate(const std::function<c10::DataPtr(size_t)> &system,
+                        size_t bytes);
 
   StepEvents events() const;
-  /// The greatest number of bytes of the system in use at once.
-  size_t peakBytes() const;
 
 private:
   struct Block {
@@ -60,7 +56,6 @@ private:
   uint32_t now = 0;
   /// By range, the index of its current obstacle.
   std::map<uint32_t, size_t> open;
-  size_t live = 0, peak = 0;
 };
 
 } // namespace fcdp

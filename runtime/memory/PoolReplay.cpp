@@ -26,6 +26,7 @@ PoolReplay::PoolReplay(StepEvents events, Placement planned, PoolMemory given,
   std::sort(byEnd.begin(), byEnd.end(), [&](uint32_t a, uint32_t b) {
     return lifetimes[a].freedAt < lifetimes[b].freedAt;
   });
+  late.reserve(byEnd.size());
 }
 
 void PoolReplay::begin() {
@@ -33,18 +34,55 @@ void PoolReplay::begin() {
     throw std::runtime_error(
         "memory that an operator took in the step before is still in use, and "
         "its place is due again: the steps differ in what they keep");
-  nextBlock = 0;
   nextEnd = 0;
-  now = 0;
   nextOperation = nextChange = 0;
-  blocksEnd = firstOf(0);
-  isAsRecorded = true;
+  late.clear();
+  ++step;
+  isAsRecorded = isExact = true;
+  beginOperation(0, firstOf(0));
 }
 
 size_t PoolReplay::firstOf(size_t operation) const {
   const std::vector<OperationStart> &operations = recorded.operations;
   return operation < operations.size() ? operations[operation].firstLifetime
                                        : lifetimes.size();
+}
+
+void PoolReplay::beginOperation(size_t first, size_t end) {
+  firstBlock = nextBlock = first;
+  blocksEnd = end;
+  numMade = 0;
+}
+
+bool PoolReplay::isAmbiguous(size_t leftOut) const {
+  if (!blocks[leftOut].owner || blocks[leftOut].madeIn == step)
+    return false;
+  for (size_t i = firstBlock; i < blocksEnd; ++i)
+    if (blocks[i].madeIn == step &&
+        lifetimes[i].bytes == lifetimes[leftOut].bytes)
+      return true;
+  return false;
+}
+
+void PoolReplay::judgeOperation() {
+  if (numMade == blocksEnd - firstBlock)
+    return;
+  for (size_t i = firstBlock; i < blocksEnd; ++i)
+    isExact = isExact && !isAmbiguous(i);
+}
+
+void PoolReplay::endOperation() {
+  if (!isAsRecorded)
+    return;
+  judgeOperation();
+  if (nextOperation < recorded.operations.size())
+    goTo(recorded.operations[nextOperation].event);
+}
+
+void PoolReplay::use(size_t index) {
+  blocks[index].madeIn = step;
+  ++numMade;
+  nextBlock = index + 1;
 }
 
 void PoolReplay::reach(const void *function, size_t op) {
@@ -54,61 +92,82 @@ void PoolReplay::reach(const void *function, size_t op) {
                  operations[nextOperation].op == op;
   if (!isAsRecorded)
     return;
-  nextBlock = firstOf(nextOperation);
-  blocksEnd = firstOf(++nextOperation);
+  endOperation();
+  beginOperation(firstOf(nextOperation), firstOf(nextOperation + 1));
+  ++nextOperation;
 }
 
-std::optional<uint32_t> PoolReplay::findLate() {
+void PoolReplay::goTo(uint32_t event) {
   for (; nextEnd < byEnd.size(); ++nextEnd) {
     uint32_t index = byEnd[nextEnd];
-    if (lifetimes[index].freedAt > now)
-      break;
-    if (blocks[index].inUse.load(std::memory_order_acquire))
-      return index;
+    if (lifetimes[index].freedAt > event)
+      return;
+    if (isInUse(index))
+      late.push_back(index);
   }
-  return std::nullopt;
 }
 
-std::optional<uint32_t>
-PoolReplay::findIn(const plan::ReservedRange &range) const {
-  for (uint32_t i = 0; i < lifetimes.size(); ++i) {
-    uint64_t begin = placement.offsets[i], end = begin + lifetimes[i].bytes;
-    if (begin < range.offset() + range.bytes() && range.offset() < end &&
-        blocks[i].inUse.load(std::memory_order_acquire))
-      return i;
-  }
-  return std::nullopt;
+bool PoolReplay::hasLate() {
+  std::erase_if(late, [&](uint32_t index) { return !isInUse(index); });
+  return !late.empty();
 }
 
-void PoolReplay::reach(const Reservations &reserved,
-                       const ReservationChange &change) {
-  std::optional<uint32_t> late;
+bool PoolReplay::isIn(uint32_t index, const plan::ReservedRange &range) const {
+  uint64_t begin = placement.offsets[index];
+  return begin < range.offset() + range.bytes() &&
+         range.offset() < begin + lifetimes[index].bytes;
+}
+
+bool PoolReplay::isTaken(size_t index) {
+  if (!blocks[index].owner || late.empty() || !hasLate())
+    return false;
+  const plan::ReservedRange place(0, 0, placement.offsets[index],
+                                  lifetimes[index].bytes);
+  return std::any_of(late.begin(), late.end(),
+                     [&](uint32_t other) { return isIn(other, place); });
+}
+
+void PoolReplay::addUsersOf(const plan::ReservedRange &range,
+                            std::vector<uint32_t> &users) {
+  auto add = [&](uint32_t index) {
+    if (isInUse(index) && isIn(index, range))
+      users.push_back(index);
+  };
+  if (isAsRecorded)
+    std::for_each(late.begin(), late.end(), add);
+  else
+    std::for_each(byEnd.begin(), byEnd.end(), add);
+}
+
+std::vector<uint32_t> PoolReplay::reach(const Reservations &reserved,
+                                        const ReservationChange &change) {
   isAsRecorded = isAsRecorded && nextChange < recorded.changes.size();
-  if (isAsRecorded) {
-    now = recorded.changes[nextChange++];
-    late = findLate();
-  } else {
-    for (size_t i = 0; i < change.begins.size() && !late; ++i)
-      late = findIn(reserved.ranges[change.begins[i]]);
-  }
-  if (late)
-    throw std::runtime_error(
-        "allocation " + std::to_string(*late) +
-        " of this step is still in use, and its place is due for a buffer of "
-        "the plan: the steps differ in what they keep");
+  if (isAsRecorded)
+    goTo(recorded.changes[nextChange++]);
+  std::vector<uint32_t> users;
+  if (!isAsRecorded || !late.empty())
+    for (uint32_t range : change.begins)
+      addUsersOf(reserved.ranges[range], users);
+  return users;
 }
 
 PoolReplay::Result PoolReplay::allocate(size_t size) {
   size_t found = nextBlock;
   while (found < blocksEnd && lifetimes[found].bytes != size)
     ++found;
-  if (!isAsRecorded || found >= blocksEnd)
+  if (!isAsRecorded || found >= blocksEnd) {
+    isExact = false;
     return {Result::Kind::Mismatch, {}};
+  }
   goTo(lifetimes[found].madeAt);
-  nextBlock = found + 1;
+  use(found);
   Block &block = blocks[found];
   if (!block.owner)
     return {Result::Kind::Outlives, {}};
+  if (isTaken(found)) {
+    isExact = false;
+    return {Result::Kind::Mismatch, {}};
+  }
   block.inUse.store(true, std::memory_order_relaxed);
   shares.fetch_add(1, std::memory_order_relaxed);
   return {Result::Kind::Placed, {block.data, &block, &release, device}};
@@ -116,16 +175,10 @@ PoolReplay::Result PoolReplay::allocate(size_t size) {
 
 void PoolReplay::skip() {
   goTo(lifetimes[nextBlock].madeAt);
-  ++nextBlock;
-}
-
-void PoolReplay::goTo(uint32_t event) {
-  now = event;
-  std::optional<uint32_t> late = findLate();
-  TORCH_CHECK(!late, "allocation ", *late,
-              " of this step is still in use where the recorded step had freed "
-              "it, and its place is due again: the steps differ in what they "
-              "keep");
+  TORCH_CHECK(!isTaken(nextBlock), "the place of allocation ", nextBlock,
+              " of this step is still in use, and a graph needs it: the steps "
+              "differ in what they keep");
+  use(nextBlock);
 }
 
 void PoolReplay::release(void *context) {

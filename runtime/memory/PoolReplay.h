@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Hands out planned places of the device arena, in the recorded order.
+//
+// What an operator takes may depend on values, so a step may free some memory
+// later than the recorded one has. Such an allocation is late. Nothing else
+// gets its place until it is freed.
 #pragma once
 
 #include "memory/LifetimePlan.h"
@@ -9,7 +13,8 @@
 #include <atomic>
 #include <c10/core/Allocator.h>
 #include <memory>
-#include <optional>
+#include <span>
+#include <vector>
 
 namespace fcdp {
 
@@ -43,14 +48,14 @@ public:
     enum class Kind { Placed, Mismatch, Outlives } kind;
     c10::DataPtr memory;
   };
-  /// Ends and begins reservations as in the recorded step. Throws
-  /// std::runtime_error if an allocation in memory that is then reserved is
-  /// still in use.
-  void reach(const Reservations &reserved, const ReservationChange &change);
+  /// Ends and begins reservations as in the recorded step. Returns the
+  /// allocations that are still in use in memory that is then reserved; they
+  /// must be moved away from there.
+  std::vector<uint32_t> reach(const Reservations &reserved,
+                              const ReservationChange &change);
   /// Returns the place of the next allocation of that size that the recorded
-  /// step made in this operation; or `Mismatch` if there is none; or `Outlives`
-  /// if it needs memory of its own. Throws c10::Error if the place is still in
-  /// use.
+  /// step made in this operation; or `Mismatch` if there is none, or a late
+  /// allocation is there; or `Outlives` if it needs memory of its own.
   Result allocate(size_t bytes);
 
   /// Returns whether the step has run the recorded step's operations so far,
@@ -62,8 +67,25 @@ public:
     return index < lifetimes.size() ? blocks[index].data : nullptr;
   }
   /// Goes on as if the next allocation had been made, and is freed in time.
-  /// Throws c10::Error if its place is still in use.
+  /// Throws c10::Error if a late allocation is at its place.
   void skip();
+
+  /// The memory of an allocation, which must have a place.
+  std::span<const std::byte> bytesOf(uint32_t index) const {
+    return {blocks[index].data, lifetimes[index].bytes};
+  }
+  bool isInUse(uint32_t index) const {
+    return blocks[index].inUse.load(std::memory_order_acquire);
+  }
+  /// Returns whether an allocation is late.
+  bool hasLate();
+  /// The operation that was reached has ended, which the next one says
+  /// otherwise.
+  void endOperation();
+  /// Returns whether every allocation of operations that have ended surely is
+  /// the recorded one whose place it has, and none is late. If some are left
+  /// out that are as large as others of their operation, that is unknown.
+  bool isLikeRecordedOnes() { return isExact && !hasLate(); }
 
   size_t regionBytes() const { return placement.regionBytes; }
 
@@ -72,21 +94,30 @@ private:
     PoolReplay *owner = nullptr;
     std::byte *data = nullptr;
     std::atomic<bool> inUse{false};
+    /// The step that has made it last, or skipped it.
+    uint64_t madeIn = 0;
   };
   ~PoolReplay() = default;
   static void release(void *block);
   void releaseShare();
   /// Returns the index of the first allocation of an operation.
   size_t firstOf(size_t operation) const;
-  /// Goes on to an event of the recorded step. Throws c10::Error if the place
-  /// of an allocation that the recorded step had freed by then is still in use.
+  /// Goes on to an event of the recorded step, and notes what is late.
   void goTo(uint32_t event);
-  /// The first allocation that the recorded step had freed by now and that is
-  /// in use, or none.
-  std::optional<uint32_t> findLate();
-  /// Returns the same for allocations in `range`, whatever the recorded step
-  /// did.
-  std::optional<uint32_t> findIn(const plan::ReservedRange &range) const;
+  /// An operation has allocations [first, end).
+  void beginOperation(size_t first, size_t end);
+  void judgeOperation();
+  /// Returns whether this operation has left out the allocation, and an
+  /// allocation that was made may be that one.
+  bool isAmbiguous(size_t leftOut) const;
+  void use(size_t index);
+  /// Returns whether the allocation shares memory with `range`.
+  bool isIn(uint32_t index, const plan::ReservedRange &range) const;
+  /// Returns whether a late allocation has memory of allocation `index`.
+  bool isTaken(size_t index);
+  /// Adds what is in use in `range`.
+  void addUsersOf(const plan::ReservedRange &range,
+                  std::vector<uint32_t> &users);
 
   const StepEvents recorded;
   const std::vector<Lifetime> &lifetimes = recorded.lifetimes;
@@ -98,13 +129,14 @@ private:
   std::vector<uint32_t> byEnd;
   size_t nextEnd = 0;
   size_t nextBlock = 0;
-  /// Index behind the last allocation of this operation.
-  size_t blocksEnd = 0;
+  /// The allocations of this operation, and how many of them are made.
+  size_t firstBlock = 0, blocksEnd = 0, numMade = 0;
+  uint64_t step = 0;
   size_t nextOperation = 0, nextChange = 0;
-  /// The event of the recorded step that this step has come to, while it runs
-  /// the same operations.
-  uint32_t now = 0;
-  bool isAsRecorded = true;
+  /// The late allocations, and some that have been freed meanwhile. It has room
+  /// for all.
+  std::vector<uint32_t> late;
+  bool isAsRecorded = true, isExact = true;
   /// The owner's share and one per allocation in use.
   std::atomic<int64_t> shares{1};
 };

@@ -13,8 +13,8 @@ namespace {
 
 /// Launching a graph takes the host as long as one or two operators.
 constexpr size_t kLeastOps = 3;
-/// The limit for one segment. Each micro-batch of a step may have its results
-/// at other places.
+/// The limit for one segment and recording of the pool. Each micro-batch of a
+/// step may have its results at other places.
 constexpr size_t kMostGraphs = 8;
 
 bool mayBeInGraph(const plan::OpT &op) {
@@ -135,7 +135,15 @@ bool GraphSegment::hasForeignOperand(const StepState &state) const {
       });
 }
 
+size_t GraphSegment::countCurrent() const {
+  return std::count_if(captured.begin(), captured.end(), [&](auto &one) {
+    return one.recording == pool.numRecordings();
+  });
+}
+
 bool GraphSegment::fits(const Captured &one, const StepState &state) const {
+  if (!one.isExact || one.recording != pool.numRecordings())
+    return false;
   for (size_t i = 0; i < operandSlots.size(); ++i)
     if (addressOf(state.slots[operandSlots[i]]) != one.operands[i])
       return false;
@@ -147,16 +155,18 @@ bool GraphSegment::fits(const Captured &one, const StepState &state) const {
 
 void GraphSegment::begin(const StepState &state) {
   mode = Mode::OneByOne;
-  if (isRefused || !pool.isReplaying() || hasForeignOperand(state))
+  if (isRefused || !pool.isExact() || hasForeignOperand(state))
     return;
   for (current = 0; current < captured.size(); ++current)
     if (fits(captured[current], state)) {
       mode = Mode::Replaying;
       return;
     }
-  if (captured.size() == kMostGraphs)
+  if (countCurrent() == kMostGraphs)
     return;
-  captured.push_back({nullptr, findOperands(state), {}, {}, {}});
+  Captured &one = captured.emplace_back();
+  one.operands = findOperands(state);
+  one.recording = pool.numRecordings();
   firstPlaced = pool.numPlaced();
   systemBefore = pool.systemAllocations();
   capturing.begin();
@@ -207,6 +217,8 @@ void GraphSegment::end(StepState &state) {
   one.graph = capturing.end();
   one.graph->launch();
   isRefused = !pool.isReplaying() || pool.systemAllocations() != systemBefore;
+  pool.endOperation();
+  one.isExact = pool.isExact();
   keepResults(state);
 }
 

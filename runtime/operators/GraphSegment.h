@@ -37,9 +37,11 @@ std::vector<OpRange> findSegments(const StepPlan &plan);
 /// that the pool has planned for the operations' allocations, are at the same
 /// addresses as during the capture. If no graph fits, another one is captured,
 /// up to a limit. In a step that the pool records, or that runs other
-/// operations than the recorded one, they run one by one, and so they do if an
-/// operand is on another device. The same holds from then on for a segment that
-/// took memory from the system during its capture.
+/// operations or makes other allocations than the recorded one, they run one by
+/// one, and so they do if an operand is on another device. The same holds from
+/// then on for a segment that took memory from the system during its capture. A
+/// graph whose capture made other allocations than the recorded step is not
+/// used again: nobody knows how long its results keep their places.
 ///
 /// Used by the issuing thread only.
 class GraphSegment {
@@ -62,6 +64,9 @@ private:
     /// makes or skips.
     std::vector<const std::byte *> memory;
     std::vector<size_t> allocations;
+    /// The recording of the pool that the places come from.
+    size_t recording = 0;
+    bool isExact = true;
     /// Results that are used outside, over memory that others own.
     std::vector<at::Tensor> results;
   };
@@ -73,6 +78,8 @@ private:
   /// A number on the host is in the graph as it is during the capture.
   bool hasForeignOperand(const StepState &state) const;
   bool fits(const Captured &captured, const StepState &state) const;
+  /// Returns how many graphs of the pool's present places are captured.
+  size_t countCurrent() const;
   void capture(size_t position, StepState &state);
   void replay(size_t position, StepState &state);
   void keepResults(const StepState &state);

@@ -22,13 +22,29 @@ public:
   explicit TestArena(size_t reserved = 0, size_t bytes = 0) {
     memory.reserve(kMost);
     memory.resize(bytes);
-    arena = {base(), bytes, reserved, [this](uint64_t from, uint64_t to) {
-               if (to > kMost - 64)
-                 throw std::runtime_error("no memory");
-               memory.resize(to);
-               return std::shared_ptr<std::byte>(std::shared_ptr<std::byte>(),
-                                                 base() + from);
-             }};
+    arena.base = base();
+    arena.bytes = bytes;
+    arena.reserved = reserved;
+    arena.extend = [this](uint64_t from, uint64_t to) {
+      if (to > kMost - 64)
+        throw std::runtime_error("no memory");
+      memory.resize(to);
+      return std::shared_ptr<std::byte>(std::shared_ptr<std::byte>(),
+                                        base() + from);
+    };
+  }
+  /// Has the pool find `data` if it must be moved.
+  void know(c10::DataPtr &data) {
+    arena.moveOut = [&data](std::span<const std::byte> bytes,
+                            const PoolArena::Allocate &allocate) {
+      auto *begin = static_cast<std::byte *>(data.get());
+      if (begin < bytes.data() || begin >= bytes.data() + bytes.size())
+        return;
+      c10::DataPtr other = allocate(bytes.size());
+      std::memcpy(other.get(), begin,
+                  size_t(bytes.data() + bytes.size() - begin));
+      data = std::move(other);
+    };
   }
   std::byte *base() {
     auto address = reinterpret_cast<uintptr_t>(memory.data());
@@ -80,7 +96,7 @@ TEST(PoolTest, ReusesMemoryOfTheDead) {
   step(pool, threeTensors);
   // c takes a's place.
   EXPECT_EQ(pool.regionBytes(), 1024u + 2048u + 2 * kPoolTagBytes);
-  EXPECT_EQ(pool.recordedBytes(), 3000u + 2 * kPoolTagBytes);
+  EXPECT_EQ(pool.systemBytes(), 3000u + 2 * kPoolTagBytes);
 }
 
 TEST(PoolTest, AlignsTo64Bytes) {
@@ -156,7 +172,7 @@ TEST(PoolTest, MoreAllocationsFallBackAndAreRecordedAnew) {
   EXPECT_EQ(step(pool, many(1)), 0u);
 }
 
-TEST(PoolTest, LateFreeIsAnErrorBeforeThePlaceIsReused) {
+TEST(PoolTest, ALateAllocationKeepsItsPlace) {
   TestArena arena;
   ResultPool pool(arena, routeCpuAllocations());
   auto early = [] {
@@ -164,20 +180,15 @@ TEST(PoolTest, LateFreeIsAnErrorBeforeThePlaceIsReused) {
     take(100);
   };
   step(pool, early);
-  pool.beginStep();
-  ResultPool::Scope scope(pool);
-  c10::DataPtr kept = take(100);
-  std::memset(kept.get(), 7, 100);
-  try {
-    take(100);
-    FAIL() << "expected an error";
-  } catch (const c10::Error &error) {
-    EXPECT_NE(std::string(error.what())
-                  .find("allocation 0 of this step is still in use"),
-              std::string::npos)
-        << error.what();
-  }
-  EXPECT_EQ(static_cast<char *>(kept.get())[99], 7);
+  EXPECT_EQ(step(pool,
+                 [] {
+                   c10::DataPtr kept = take(100);
+                   std::memset(kept.get(), 7, 100);
+                   c10::DataPtr other = take(100);
+                   std::memset(other.get(), 1, 100);
+                   EXPECT_EQ(static_cast<char *>(kept.get())[99], 7);
+                 }),
+            1u);
 }
 
 TEST(PoolTest, WhatOutlivesTheStepHasItsOwnMemory) {
@@ -259,12 +270,14 @@ TEST(PoolTest, WhatTheArenaCannotHoldIsAnError) {
 TEST(PoolTest, TheArenaMayGoOnElsewhere) {
   alignas(64) std::byte near[256], far[1024];
   uint64_t from = 0, to = 0;
-  PoolArena arena{
-      near, sizeof(near), /*reserved=*/0, [&](uint64_t begin, uint64_t end) {
-        from = begin;
-        to = end;
-        return std::shared_ptr<std::byte>(std::shared_ptr<std::byte>(), far);
-      }};
+  PoolArena arena;
+  arena.base = near;
+  arena.bytes = sizeof(near);
+  arena.extend = [&](uint64_t begin, uint64_t end) {
+    from = begin;
+    to = end;
+    return std::shared_ptr<std::byte>(std::shared_ptr<std::byte>(), far);
+  };
   ResultPool pool(arena, routeCpuAllocations());
   std::vector<std::byte *> places;
   auto body = [&] {
@@ -322,11 +335,11 @@ TEST(PoolTest, UsesWhatIsNotReserved) {
       },
       [&] { kept.clear(); }, [&] { note(448); }}; // behind it
   runFunction(pool, reserved, ops);
-  EXPECT_EQ(pool.recordedBytes(), 512u);
+  EXPECT_EQ(pool.systemBytes(), 512u);
   EXPECT_EQ(pool.regionBytes(), 1024u);
   places.clear();
   EXPECT_EQ(runFunction(pool, reserved, ops), 0u);
-  EXPECT_EQ(pool.recordedBytes(), 0u);
+  EXPECT_EQ(pool.systemBytes(), 0u);
   EXPECT_EQ(places[0], arena.base() + 256);
   EXPECT_EQ(places[1], arena.base() + 768);
   EXPECT_EQ(places[2], arena.base() + 768);
@@ -377,7 +390,7 @@ TEST(PoolTest, ResultsAreWherePlannedInTheRecordedStep) {
   EXPECT_EQ(first, arena.base() + 256);
   EXPECT_EQ(second, arena.base() + 768);
   EXPECT_NE(other, second);
-  EXPECT_EQ(pool.recordedBytes(), 256u); // of what was not planned
+  EXPECT_EQ(pool.systemBytes(), 256u); // of what was not planned
 }
 
 TEST(PoolTest, APlannedPlaceInUseIsNotGivenAgain) {
@@ -479,6 +492,119 @@ TEST(PoolTest, LaterOperationsGetTheirPlacesAfterAMismatch) {
   EXPECT_EQ(runFunction(pool, reserved, {needs({100, 77, 200}), last}), 5u);
   EXPECT_EQ(runFunction(pool, reserved, {needs({100, 77, 200}), last}), 0u);
   EXPECT_EQ(runFunction(pool, reserved, {needs({200}), last}), 0u);
+}
+
+/// As masked_scatter does: scratch memory as large as the result, which an
+/// empty mask does without. The result is then where the scratch memory was.
+struct ScratchOrNot {
+  explicit ScratchOrNot(TestArena &arena) : pool(arena, routeCpuAllocations()) {
+    arena.know(result);
+  }
+  void operator()(bool hasScratch) {
+    if (hasScratch)
+      take(200).clear();
+    result = take(200);
+    std::memset(result.get(), 7, 200);
+  }
+  bool isIntact() const {
+    auto *bytes = static_cast<const unsigned char *>(result.get());
+    return std::count(bytes, bytes + 200, 7) == 200;
+  }
+
+  ResultPool pool;
+  c10::DataPtr result;
+};
+
+TEST(PoolTest, NothingElseIsWhereALateAllocationIs) {
+  TestArena arena(/*reserved=*/0, /*bytes=*/4096);
+  ScratchOrNot scatter(arena);
+  Reservations none;
+  auto run = [&](bool hasScratch) {
+    return runFunction(scatter.pool, none,
+                       {[&] { scatter(hasScratch); },
+                        [] { std::memset(take(300).get(), 1, 300); },
+                        [&] {
+                          EXPECT_TRUE(scatter.isIntact());
+                          scatter.result.clear();
+                        }});
+  };
+  EXPECT_EQ(run(true), 3u);
+  EXPECT_EQ(run(true), 0u);
+  // That of the second operation, whose place is taken.
+  EXPECT_EQ(run(false), 1u);
+  EXPECT_EQ(scatter.pool.systemBytes(), 300 + kPoolTagBytes);
+  EXPECT_EQ(run(true), 3u); // it is recorded again
+  EXPECT_EQ(run(true), 0u);
+}
+
+TEST(PoolTest, ALateAllocationIsMovedOutOfTheWayOfABuffer) {
+  for (bool isOther : {false, true}) {
+    TestArena arena(/*reserved=*/256, /*bytes=*/4096);
+    c10::DataPtr kept;
+    arena.know(kept);
+    ResultPool pool(arena, routeCpuAllocations());
+    Reservations reserved = makeReserved();
+    auto scratch = [] { take(64); };
+    auto keep = [&] {
+      if (isOther)
+        take(100); // which the recorded step has not
+      kept = take(64);
+      std::memset(kept.get(), 7, 64);
+    };
+    auto look = [&] {
+      std::memset(arena.base() + 256, 1, 512); // the buffer is written
+      EXPECT_EQ(static_cast<char *>(kept.get())[63], 7);
+      kept.clear();
+    };
+    runFunction(pool, reserved, {scratch, [] {}});
+    EXPECT_EQ(runFunction(pool, reserved, {keep, look}), isOther ? 2u : 1u);
+  }
+}
+
+TEST(PoolTest, OperationsThatDifferEachTimeAreNotRecordedForEver) {
+  TestArena arena;
+  ResultPool pool(arena, routeCpuAllocations());
+  size_t bytes = 100;
+  auto grow = [&] {
+    take(bytes += 100);
+    take(50);
+  };
+  for (size_t i = 0; i < 2 * ResultPool::kMostRecordings; ++i)
+    step(pool, grow);
+  EXPECT_EQ(pool.numRecordings(), ResultPool::kMostRecordings);
+  // Only what differs comes from the system.
+  EXPECT_EQ(step(pool, grow), 1u);
+  EXPECT_EQ(step(pool, grow), 1u);
+}
+
+TEST(PoolTest, KnowsWhetherAllocationsAreThoseOfTheRecordedStep) {
+  TestArena arena(/*reserved=*/0, /*bytes=*/8192);
+  ResultPool pool(arena, routeCpuAllocations());
+  Reservations none;
+  c10::DataPtr forGood;
+  bool takesForGood = true, isExact = false;
+  std::vector<size_t> sizes = {100, 200, 100};
+  auto allocate = [&] {
+    if (takesForGood)
+      forGood = take(1000);
+    for (size_t bytes : sizes)
+      take(bytes);
+  };
+  auto run = [&] {
+    runFunction(pool, none, {allocate, [&] { isExact = pool.isExact(); }});
+    return isExact;
+  };
+  run();
+  takesForGood = false;
+  EXPECT_TRUE(run()); // what is kept for good is left out
+  sizes = {100, 100};
+  EXPECT_TRUE(run()); // it is known which one is left out
+  sizes = {200, 100};
+  EXPECT_FALSE(run()); // which of the two is this?
+  sizes = {100, 200, 100};
+  EXPECT_TRUE(run());
+  sizes = {100, 200, 300, 100};
+  EXPECT_FALSE(run());
 }
 
 /// Places are those of other moments if operations run in another order.

@@ -230,6 +230,26 @@ TEST_F(GraphSegments, ThatTakeMemoryOfTheSystemAreRunOneByOne) {
   EXPECT_FALSE(with->capture.isOpen());
 }
 
+// As masked_scatter does: for an empty mask it needs no scratch memory, which
+// is as large as its result.
+TEST_F(GraphSegments, WhoseMemoryDependsOnValuesComputeTheSame) {
+  for (int empty : {0, 1, 2}) {
+    FakeStep fake = replayableStep(2);
+    size_t mask = callFirst(fake, "aten::ge", "Scalar",
+                            {{"self", {{"t", labels}}}, {"other", {{"i", 1}}}});
+    Json source = fake.plan["ops"][indexOf(fake, "aten::pow", 0)]["args"][0][1];
+    replacePow(fake, "aten::masked_scatter",
+               {{"mask", {{"t", mask}}}, {"source", source}});
+    make(fake);
+    for (Running *running : {with.get(), without.get()})
+      running->edit = [empty](int index, float *, int64_t *y) {
+        std::fill(y, y + 6, index % 3 == empty ? 0 : 1);
+      };
+    expectEqual(9);
+    EXPECT_FALSE(with->capture.isOpen());
+  }
+}
+
 namespace {
 
 /// `pow` is replaced by a call with an operand of another device.

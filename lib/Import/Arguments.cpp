@@ -4,6 +4,7 @@
 
 #include "Archive.h"
 #include "Types.h"
+#include "core/TextArguments.h"
 #include "dialects/Aten/Aten.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -239,6 +240,10 @@ Expected<Attribute> Converter::convertDevice(const Json &value) {
   return aten::DeviceAttr::get(builder.getContext(), name);
 }
 
+static bool isText(const Json &arg) {
+  return !arg["as_string"].isNull() || !arg["as_strings"].isNull();
+}
+
 Expected<CallArguments>
 fcdp::pt2::convertArguments(const Node &node, const Values &values,
                             const llvm::DenseMap<StringRef, int64_t> &integers,
@@ -254,6 +259,12 @@ fcdp::pt2::convertArguments(const Node &node, const Values &values,
     if (is_contained(arguments.names, nameAttr))
       return makeError("argument '" + name + "' of node '" + node.name + "' (" +
                        node.target + ") is given twice");
+    if (isText(input["arg"]) && !isChoice(name))
+      return makeError("argument '" + name + "' of node '" + node.name + "' (" +
+                       node.target +
+                       ") is a text that may name a file or something else "
+                       "outside the step: a step calls operators for their "
+                       "results alone");
     Expected<Attribute> value = converter.convert(input["arg"]);
     if (!value)
       return makeError("argument '" + name + "' of node '" + node.name + "' (" +

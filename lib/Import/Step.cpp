@@ -81,6 +81,10 @@ static Expected<StringRef> getCallee(const Node &node) {
       any_of(parts, [](StringRef part) { return part.empty(); }))
     return makeError(describe(node) + " is no operator: expected a target "
                                       "'torch.ops.NAMESPACE.OP.OVERLOAD'");
+  if (parts.front() != "aten")
+    return makeError(describe(node) +
+                     " is none of PyTorch's own operators (aten), and the "
+                     "runtime calls no other");
   // `add_` changes its argument in place; `__and__` does not.
   if (parts[1].ends_with("_") && !parts[1].ends_with("__"))
     return makeError(describe(node) + " changes its argument: only functional "

@@ -2,6 +2,7 @@
 //
 // Calls of ATen operators through the dispatcher, boxed.
 #include "operators/ArgConversion.h"
+#include "operators/OperatorRules.h"
 #include "operators/PreparedOp.h"
 
 #include <ATen/core/List.h>
@@ -61,6 +62,7 @@ public:
   void run(StepState &state) override;
 
 private:
+  void checkRules() const;
   void checkNames() const;
   void checkAliases() const;
   void checkReturns();
@@ -82,6 +84,7 @@ private:
 
 AtenCall::AtenCall(const plan::AtenCallT &call)
     : call(call), op(findOperator(call)) {
+  checkRules();
   checkNames();
   checkAliases();
   checkReturns();
@@ -89,6 +92,12 @@ AtenCall::AtenCall(const plan::AtenCallT &call)
   sources.reserve(arguments.size());
   for (const c10::Argument &argument : arguments)
     sources.push_back(resolve(argument));
+}
+
+void AtenCall::checkRules() const {
+  std::string refusal = refusalOf(call, op.schema());
+  if (!refusal.empty())
+    throw std::runtime_error("'" + fullName(call) + "' " + refusal);
 }
 
 void AtenCall::checkNames() const {

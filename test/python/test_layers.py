@@ -77,12 +77,13 @@ RUNTIME = """
 """.split()
 
 # Files of the runtime that the compiler may use: the placement of buffers, the layout of
-# stored tensors, the schema of the plan and the ABI.
+# stored tensors, the texts that operators may take, the schema of the plan and the ABI.
 SHARED = {
     "runtime/core/CodedMessage",
     "runtime/core/Packing",
     "runtime/core/PlacedBuffers",
     "runtime/core/StridedLayout",
+    "runtime/core/TextArguments",
     "runtime/plan/Reflection",
     "runtime/plan/Plan",
     "runtime/include/fcdp/runtime",

@@ -312,6 +312,18 @@ TEST_F(AtenCallTest, DropsWhatIsFree) {
   EXPECT_FALSE(state.slots[0].defined());
 }
 
+TEST_F(AtenCallTest, OperatorsWithOtherEffectsThanTheirResults) {
+  expectError("'aten::from_file' takes a text that may name a file",
+              "aten::from_file", "",
+              {{"filename", text("/dev/null")}, {"size", int64_t(1)}});
+  expectError("'aten::relu_' changes its arguments", "aten::relu_", "",
+              {{"self", t(0)}});
+  expectError("'aten::_print' has no tensor among its results", "aten::_print",
+              "", {{"s", text("hello")}}, {});
+  expectError("'quantized::relu6' is none of ATen's operators",
+              "quantized::relu6", "", {{"qx", t(0)}});
+}
+
 TEST_F(AtenCallTest, UnknownOperator) {
   expectError("this libtorch has no operator 'aten::frobnicate.Tensor'",
               "aten::frobnicate", "Tensor", {});

@@ -92,6 +92,7 @@ class Exported:
     unchecked_units: Mapping[str, str] = field(default_factory=dict)
 
 
+@torch.inference_mode(False)
 def export(
     model: nn.Module,
     example_inputs: Any,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Determinism.h"
 
-#include <ATen/Context.h>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -17,7 +16,7 @@ constexpr const char *kWorkspaceVariable = "CUBLAS_WORKSPACE_CONFIG";
 
 } // namespace
 
-void makeDeterministic() {
+void makeDeterministic(TorchSettings &settings) {
   setenv(kWorkspaceVariable, kWorkspaces[0], /*replace=*/0);
   const std::string chosen = std::getenv(kWorkspaceVariable);
   if (chosen != kWorkspaces[0] && chosen != kWorkspaces[1])
@@ -25,11 +24,7 @@ void makeDeterministic() {
                              kWorkspaceVariable + " to be " + kWorkspaces[0] +
                              " or " + kWorkspaces[1] +
                              ", or not to be set, got '" + chosen + "'");
-  at::Context &context = at::globalContext();
-  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
-  context.setDeterministicFillUninitializedMemory(false);
-  context.setDeterministicCuDNN(true);
-  context.setBenchmarkCuDNN(false);
+  settings.makeDeterministic();
 }
 
 } // namespace fcdp

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "session/TorchSettings.h"
+
 namespace fcdp {
 
-/// Has operators of this process give the same bits in each run on the same
+/// Has operators with those settings give the same bits in each run on the same
 /// device, as torch.use_deterministic_algorithms(True) does: an operator that
 /// cannot then throws. New memory is not filled, because every operator writes
 /// its results. Sets CUBLAS_WORKSPACE_CONFIG, so call it before libtorch uses a
 /// GPU. Throws std::runtime_error if the user has set that variable to a value
 /// with which cuBLAS is not deterministic.
-void makeDeterministic();
+void makeDeterministic(TorchSettings &settings);
 
 } // namespace fcdp

@@ -178,10 +178,12 @@ void Session::Impl::join() {
   if (!mismatch.empty())
     throw SessionError(SessionErrorCode::BadLaunch, mismatch);
   ignoreSignalsOfWrites();
-  at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
+  torchSettings.threads = threadsPerRank(options.threads, launch.mesh.locals);
+  // It would take time to change it in each step.
+  at::set_num_threads(torchSettings.threads);
   auto problem = problemOf(SessionErrorCode::NoDevice, [&] {
     if (options.deterministic)
-      makeDeterministic();
+      makeDeterministic(torchSettings);
     requireDevice(options, plan);
   });
   if (!problem && options.check)

@@ -13,6 +13,7 @@
 #include "session/PeerAlarm.h"
 #include "session/Session.h"
 #include "session/SessionClock.h"
+#include "session/TorchSettings.h"
 #include "step/Step.h"
 
 #include <chrono>
@@ -45,11 +46,12 @@ struct Session::Impl {
   /// Throws Misuse unless values may still be given.
   void requireLoading(const char *function) const;
 
-  /// Runs `work`. An error of it ends the session: other ranks are told, and a
+  /// Runs `work` with the settings of the session. An error of it ends the session: other ranks are told, and a
   /// SessionError is thrown, with `code` unless the error has another one.
   template <typename Work>
   void attempt(SessionErrorCode code, Work work) {
     requireOpen();
+    TorchScope scope(torchSettings);
     try {
       work();
     } catch (const std::exception &error) {
@@ -161,6 +163,9 @@ struct Session::Impl {
   const StepPlan &plan;
   const SessionOptions options;
   const pid_t process = getpid();
+  /// Those of the process when the session was opened, and what its options
+  /// say.
+  TorchSettings torchSettings = TorchSettings::current();
   Phase phase = Phase::Loading;
   std::unique_ptr<StepRecorder> recorder;
   PeerAlarm alarm;

@@ -34,8 +34,8 @@ struct SessionOptions {
   /// process.
   uint64_t seed = 0;
   /// Have operators give the same bits in each run on the same device, which
-  /// makes some slower. An operator that cannot fails the step. A setting of
-  /// the process. Equal on all ranks.
+  /// makes some slower. An operator that cannot fails the step. In force while
+  /// the session works. Equal on all ranks.
   bool deterministic = false;
   /// On GPUs, have NCCL sum gradients whose type the reduction keeps. It may
   /// use switches that sum, and the bits depend on the machine. Equal on all

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
 from torch import nn
 
 from fcdp.call import Call
@@ -22,6 +23,7 @@ from fcdp.unreached import unreached_by_all, warn_of_unreached, without_unreache
 _IGNORED = ("data/sample_inputs/", ".data/serialization_id")
 
 
+@torch.inference_mode(False)
 def build(
     model: nn.Module,
     call: Call,

@@ -83,8 +83,8 @@ def compile(
         --loss-weight takes it: losses, gradients and evaluations are weighted means. By default all micro-batches count alike.
     full_masks: inputs that are all ones in every micro-batch and evaluation, such as "attention_mask", as fcdp.export takes
         them. Attention needs no mask then, and a batch in which one has another element raises StepError.
-    deterministic: operators give the same bits in each run on the same device, as fcdp-run --deterministic has it. A setting of
-        the process, which is that of torch.use_deterministic_algorithms(True) and is not taken back.
+    deterministic: operators give the same bits in each run on the same device, as fcdp-run --deterministic has it. In
+        force while the step runs, and the process keeps what torch.use_deterministic_algorithms has set.
     reductions_by: what sums gradients over GPUs: "fcdp", or "nccl" for NCCL's own reductions, whose bits depend on the machine.
 
     Warns if a part of the model that is trained has dropout or batch norm in evaluation mode, of parameters that the loss of

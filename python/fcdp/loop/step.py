@@ -100,11 +100,11 @@ class Step:
         leaves = [leaf for of_batch in inputs for leaf in of_batch]
         self.evaluation_figures = dict(call(self._open().evaluate, len(inputs), leaves))
         self.evaluation_losses = call(self._open().evaluation_losses)
-        return torch.tensor(self.evaluation_figures["loss"], dtype=torch.float64)
+        return _number(self.evaluation_figures["loss"])
 
     def _run(self, inputs: list[torch.Tensor]) -> torch.Tensor:
         self.figures = dict(call(self._open().step, inputs))
-        return torch.tensor(self.figures["loss"], dtype=torch.float64)
+        return _number(self.figures["loss"])
 
     @property
     def learning_rate(self) -> float:
@@ -204,7 +204,7 @@ class Step:
             value = self._get_state(state, sharded)
             if value is not None:
                 count = call(self._open().get_update_count, names[0])
-                entry = states.setdefault(names[0], {"step": torch.tensor(float(count))})
+                entry = states.setdefault(names[0], {"step": _number(count, torch.float32)})
                 entry[role] = value
         return states
 
@@ -245,7 +245,7 @@ class Step:
         if missing:
             self._agree(f"the state of the loss scale has no '{missing[0]}'", {})
         scale, growth, backoff, interval, tracker = (state[key] for key in _SCALER_KEYS)
-        self._agree("", {"scaler": torch.tensor([scale, growth, backoff, interval, tracker], dtype=torch.float64)})
+        self._agree("", {"scaler": _number([scale, growth, backoff, interval, tracker])})
         is_fixed = growth == backoff == 1
         settings = f"init={scale!r},growth={growth!r},backoff={backoff!r},interval={interval}"
         call(self._open().set_loss_scale, repr(scale) if is_fixed else settings, int(tracker))
@@ -330,6 +330,11 @@ def require_none_open() -> None:
         raise StepError("misuse", "expected no open step in this process, got one: close it before another is compiled")
 
 
+def _number(value: float | Sequence[float], dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """Returns a tensor on the CPU, whatever the default device is."""
+    return torch.tensor(value, dtype=dtype, device="cpu")
+
+
 def _digest(tensors: Mapping[str, torch.Tensor]) -> str:
     """Returns a digest of what must be the same on all ranks: whole tensors, and how others are sharded."""
     digest = hashlib.blake2b()
@@ -338,7 +343,8 @@ def _digest(tensors: Mapping[str, torch.Tensor]) -> str:
             digest.update(f"{name} {tensor.device_mesh.shape} {tensor.placements}".encode())
             continue
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+        values = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        digest.update(values.reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
 
 

@@ -80,8 +80,7 @@ std::string adviceOnForm(const std::string &path,
   if (!isThere(fs::path(path) / "config.json"))
     return "";
   const bool isRead = direction == "to-model";
-  return std::string("; if Transformers stores the model in another form than "
-                     "it has, ") +
+  return std::string("; if Transformers stores it in another form, ") +
          (isRead ? "convert it first (fcdp-ckpt convert " + path + " NEW"
                  : "write all and convert that (fcdp-ckpt convert OUT NEW "
                    "--config=" +

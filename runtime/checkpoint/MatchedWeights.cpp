@@ -83,15 +83,14 @@ void MatchedWeights::checkAllFound() const {
       missing.push_back(wanted[t].names.front());
   if (missing.empty())
     return;
-  std::string message =
-      "'" + missing[0] +
-      "': expected a tensor of this name, got none; give the weights of the "
-      "model that the step was compiled from";
+  std::string message = "'" + missing[0] +
+                        "': expected a tensor of this name, got none; give the "
+                        "weights of the model that the step was compiled from";
+  for (const GivenWeights &file : files)
+    message += adviceOnForm(file.source->path(), "to-model");
   missing.erase(missing.begin());
   if (!missing.empty())
     message += "; also missing: " + listOf(missing);
-  for (const GivenWeights &file : files)
-    message += adviceOnForm(file.source->path(), "to-model");
   for (const WeightNames &names : namesOf)
     if (!names.undecided().empty())
       message += "; equally many names are found after " +

@@ -25,12 +25,13 @@ def test_the_examples_run(tmp_path, ckpt, monkeypatch):
         states = [state for made in values for state in made]
         write(tmp_path / "run" / f"step-{step:08}", states, world_size=2, step=step)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "x"}))
-    shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
-    MixtralForCausalLM(MixtralConfig(vocab_size=8, num_local_experts=2, **shape)).save_pretrained(tmp_path / "model")
+    shape = {"vocab_size": 8, "hidden_size": 8, "intermediate_size": 8, "num_local_experts": 2}
+    heads = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2}
+    MixtralForCausalLM(MixtralConfig(**shape, **heads)).save_pretrained(tmp_path / "model")
     monkeypatch.chdir(tmp_path)
 
     commands = re.findall(r"^    (fcdp-ckpt .*)$", PAGE, re.M)
-    assert len(commands) == 13
+    assert len(commands) == 14
     assert {shlex.split(command)[1] for command in commands} == {"inspect", "diff", "convert", "prune"}
     for command in commands:
         done = ckpt(*shlex.split(command)[1:])

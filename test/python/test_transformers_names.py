@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of save_pretrained become the tensors of the model, and come back, for each family of models that was tried."""
+"""Folders of save_pretrained become the tensors of the model, and come back, for each family that was tried."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import nn
 
 from fcdp.checkpoint import transformers_names
 from fcdp.checkpoint.formats import open_complete
+from fcdp.checkpoint.state import State
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks" / "models"))
 from families import FAMILIES  # noqa: E402
@@ -86,13 +88,14 @@ def test_a_group_is_made_when_it_is_read(tmp_path: Path) -> None:
     source = open_complete(folder)
     read: list[str] = []
 
-    def counted() -> Iterator:
-        for state in source.states:
-            inner = state.read
-            object.__setattr__(state, "read", lambda *at, name=state.name, inner=inner: (read.append(name), inner(*at))[1])
-            yield state
+    def counted(state: State) -> State:
+        def reader(offset: int, length: int) -> torch.Tensor:
+            read.append(state.name)
+            return state.read(offset, length)
 
-    source.states = list(counted())
+        return replace(state, read=reader)
+
+    source.states = [counted(state) for state in source.states]
     plan = transformers_names.plan_to_model(model, [state.name for state in source.states])
     made = {state.name: state for state in transformers_names.apply(plan, source).states}
     assert not read

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Converts between the tensors that Transformers stores and those that its models have.
 
-Transformers 5 stores some models under other names than they have, and in other pieces: experts one by one, for instance.
-The mappings are its own (transformers.conversion_mapping). What follows is what its from_pretrained and save_pretrained do,
-with one group of tensors in memory at a time instead of all.
+Transformers 5 stores some models under other names than they have, and in other pieces, for instance experts one by
+one. The mappings are its own (transformers.conversion_mapping). This module does what its from_pretrained and
+save_pretrained do, with one group of tensors in memory at a time instead of all.
 """
 
 import copy
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def is_needed(self) -> bool:
-        """Returns whether names differ by more than what all of them begin with, which fcdp finds by itself, or pieces do."""
+        """Returns whether fcdp would not find the tensors itself, as it does if all names have another beginning."""
         known = self.model.state_dict()
         beginnings = {_beginnings(group) for group in self.groups if group.target in known}
         return len(beginnings) > 1 or any(group.converter is not None for group in self.groups)
@@ -68,7 +68,7 @@ class Plan:
 
 
 def has_mapping() -> bool:
-    """Returns whether the Transformers that is installed stores models in another form than they have: from version 5."""
+    """Returns whether the installed Transformers stores models in another form than they have, as version 5 does."""
     try:
         return importlib.util.find_spec("transformers.conversion_mapping") is not None
     except ImportError:
@@ -78,7 +78,7 @@ def has_mapping() -> bool:
 def model_of_config(config: Path) -> nn.Module:
     """Returns the model that the file describes, without values. Raises CheckpointError."""
     if not has_mapping():
-        raise CheckpointError(config, "Transformers 5 in this environment", "none", "install it: pip install transformers")
+        raise CheckpointError(config, "Transformers 5 to be installed", "none", "run pip install transformers")
     import transformers
 
     names = read_json(config, "name the config.json of the model").texts("architectures")
@@ -120,8 +120,8 @@ def plan_from_model(model: nn.Module, names: Iterable[str]) -> Plan:
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.core_model_loading import PrefixChange, apply_converters, apply_renamings, dot_natural_key
 
-    mapping = [one for one in get_model_conversion_mapping(model, add_legacy=False) if not isinstance(one, PrefixChange)]
-    renamings, converters = _split([one.reverse_transform() for one in reversed(mapping)])
+    mapping = reversed(get_model_conversion_mapping(model, add_legacy=False))
+    renamings, converters = _split([one.reverse_transform() for one in mapping if not isinstance(one, PrefixChange)])
     patterns = {pattern: converter for converter in converters for pattern in converter.source_patterns}
     groups: dict[str, _Group] = {}
     for name in sorted(names, key=dot_natural_key):
@@ -158,7 +158,8 @@ def _split(mapping: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 def _add(groups: dict[str, _Group], target: str, name: str, pattern: str | None, patterns: Mapping[str, Any]) -> None:
     group = groups.setdefault(target, _Group(target, None if pattern is None else patterns[pattern]))
     if group.sources and (pattern is None or group.converter is None):
-        raise CheckpointError(name, f"one tensor for '{target}'", f"'{group.sources[0][1]}', too", "leave one of them out")
+        found = f"'{group.sources[0][1]}', too"
+        raise CheckpointError(name, f"one tensor for '{target}'", found, "leave one of them out")
     group.sources.append((pattern or name, name))
 
 
@@ -186,7 +187,10 @@ class _Converted:
 
 
 def apply(plan: Plan, checkpoint: Checkpoint) -> Checkpoint:
-    """Returns the checkpoint's weights under their new names, made when they are read. One group is in memory at a time."""
+    """Returns the checkpoint's weights under their new names.
+
+    Their values are made when they are read, and those of one group are in memory at a time.
+    """
     states = {state.name: state for state in checkpoint.states}
     converted = _Converted(plan, states)
 

@@ -65,10 +65,10 @@ def compile(
         some parameters) and another one over the rest, [muon, adamw]. Their settings and parameter groups are taken over.
         They make no steps themselves.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
-    weights: files or folders with the parameters' values, as fcdp-run --weights takes them. Folders of Transformers whose
-        tensors are not the model's are converted, which takes as much of the cache's disk until they are read. What is
-        taken from where, if it is not plain, is a warning. By default the values are those of `model`, which must be equal
-        on all ranks (seed them alike); a model of fcdp.empty_weights() has none.
+    weights: files or folders with the parameters' values, as fcdp-run --weights takes them. Folders of Transformers
+        whose tensors are not the model's are converted, which takes as much of the cache's disk until they are read.
+        Warnings say what is taken from where, and what is converted. By default the values are those of `model`, which
+        must be equal on all ranks (seed them alike); a model of fcdp.empty_weights() has none.
     check: compare the step with eager PyTorch before it is compiled for the first time, as fcdp.export does.
     cache: a folder for compiled steps (by default FCDP_CACHE, or ~/.cache/fcdp). A step whose exported graph and options
         are the same is not compiled again.

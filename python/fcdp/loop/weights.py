@@ -29,7 +29,9 @@ def load_files(step: Step, model: nn.Module, paths: Sequence[str], job: Job, cac
         return str(converted or path).encode()
 
     try:
-        read = [job.first_of_node_makes(f"weights/{i}", lambda p=path: convert(p)).decode() for i, path in enumerate(paths)]
+        read = [
+            job.first_of_node_makes(f"weights/{i}", lambda path=path: convert(path)).decode() for i, path in enumerate(paths)
+        ]
         notes = step.load_weights(read)
     except StepError as error:
         step.fail(str(error))  # The other nodes' ranks would wait for this one.
@@ -77,9 +79,9 @@ def _converted(model: nn.Module, path: Path, cache: Path) -> Path | None:
 
 
 def _bare_model(model: nn.Module) -> nn.Module | None:
-    """Returns the model of Transformers in `model` without adapters and values; None if its configuration does not make it.
+    """Returns the model of Transformers in `model` without adapters and values.
 
-    Transformers has no mapping for a model that it cannot make.
+    Returns None if its configuration does not make it: Transformers has no mapping for such a model.
     """
     from fcdp.checkpoint.transformers_names import without_values
 

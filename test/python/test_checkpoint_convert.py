@@ -301,3 +301,19 @@ def test_a_config_that_is_none_is_refused(tmp_path, ckpt, source):
     done = ckpt("convert", source, tmp_path / "out", "--to=hf", f"--config={tmp_path / 'config.json'}")
     assert done.code == 2
     assert "expected the file to be an object, found []" in done.error
+
+
+def test_no_output_is_made_in_what_is_read(tmp_path, ckpt):
+    source = write(tmp_path / "run" / "step-00000007", model_states(1))
+    assert ckpt("convert", source, tmp_path / "hf", "--to=hf").code == 0
+    (tmp_path / "link").symlink_to("hf")
+    for read, out, form in (
+        (source, source / "weights.safetensors", "safetensors"),
+        (tmp_path / "hf", tmp_path / "hf" / "more.safetensors", "safetensors"),
+        (tmp_path / "hf", tmp_path / "link" / "a" / "step-00000007", "fcdp"),
+    ):
+        done = ckpt("convert", read, out, f"--to={form}")
+        assert done.code == 2 and "which is read" in done.error, done
+        assert not out.exists()
+    # Another checkpoint may be made in the folder of a run.
+    assert ckpt("convert", tmp_path / "run", tmp_path / "run" / "step-00000009", "--to=fcdp", "--step=9").code == 0

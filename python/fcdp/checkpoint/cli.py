@@ -295,7 +295,9 @@ def _convert(options: argparse.Namespace) -> int:
     source = open_complete(options.path, _prefixes(options))
     like = open_complete(options.like) if options.like is not None else None
     _check_prefixes(options, source.format, options.to)
-    check_place(options.out, [source.path] if like is None else [source.path, like.path])
+    # Of a folder of weights, the source is a file in it; of the folder of a run, a folder.
+    named = [options.path] if source.path.is_file() else []
+    check_place(options.out, [*named, source.path, *([] if like is None else [like.path])])
     summary = convert(
         source,
         options.out,

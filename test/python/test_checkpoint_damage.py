@@ -3,11 +3,14 @@
 
 import copy
 import json
+import os
 import random
 import shutil
 
 import pytest
 import torch
+from fcdp.checkpoint.dcp_metadata import read_metadata
+from fcdp.checkpoint.errors import CheckpointError
 from made_checkpoints import Made, model_states, write
 from safetensors.torch import save_file
 
@@ -254,3 +257,22 @@ def test_a_gap_and_an_overlap_between_ranks(tmp_path, ckpt):
         change(folder, lambda index: [p.update(offset=p["offset"] + delta) for p in index["states"][0]["pieces"] if p["offset"]])
         refuse(ckpt, tmp_path, folder, f"value/x: {text}")
         change(folder, lambda index: index["states"][0].update(pieces=pieces))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("index.json", "expected"), ("rank-00000-of-00002.safetensors", "the file is missing")],
+)
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_a_file_that_is_none(ckpt, tmp_path, source, name, text, make):
+    """A pipe is waited for, and a device has no end."""
+    path = source / name
+    path.unlink()
+    make(path)
+    refuse(ckpt, tmp_path, source, text)
+
+
+def test_metadata_that_is_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / ".metadata")
+    with pytest.raises(CheckpointError, match="expected a file, found a pipe, a device or a socket"):
+        read_metadata(tmp_path)

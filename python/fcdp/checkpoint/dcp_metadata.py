@@ -15,6 +15,7 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
 from fcdp.checkpoint.errors import CheckpointError
+from fcdp.checkpoint.regular import require_file
 
 METADATA = ".metadata"
 _DAMAGED = "the folder is damaged or from another version of PyTorch: save it again"
@@ -47,7 +48,7 @@ class _Unpickler(pickle.Unpickler):
 
 def read_metadata(folder: Path) -> Metadata:
     """Returns the metadata. Raises CheckpointError if it is damaged, or asks for anything but its own classes."""
-    path = folder / METADATA
+    path = require_file(folder / METADATA)
     try:
         metadata = _Unpickler(io.BytesIO(path.read_bytes())).load()
     except OSError:

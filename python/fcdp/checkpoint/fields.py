@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fcdp.checkpoint.errors import CheckpointError
+from fcdp.checkpoint.regular import require_file
 
 # JSON is read whole. No index of a real checkpoint comes near this.
 _GREATEST_BYTES = 1 << 30
@@ -97,8 +98,8 @@ def read_json(path: Path, advice: str) -> Fields:
 
 
 def read_text(path: Path, advice: str) -> bytes:
-    """Returns a file of JSON. Raises CheckpointError if it is too large to be one."""
-    size = path.stat().st_size
+    """Returns a file of JSON. Raises CheckpointError if it is too large to be one, or no file."""
+    size = require_file(path).stat().st_size
     if size > _GREATEST_BYTES:
         raise CheckpointError(path, f"at most {_GREATEST_BYTES} bytes of JSON", f"{size} bytes", advice)
     return path.read_bytes()

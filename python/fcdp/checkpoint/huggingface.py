@@ -15,6 +15,7 @@ from typing import Any
 from fcdp.checkpoint.atomic import new_file, new_folder
 from fcdp.checkpoint.errors import CheckpointError
 from fcdp.checkpoint.fields import Fields, parse_json, read_json
+from fcdp.checkpoint.regular import require_file
 from fcdp.checkpoint.safetensors_files import StoredTensor, metadata_of, tensors_of, write_file
 from fcdp.checkpoint.state import Checkpoint, State
 
@@ -138,7 +139,7 @@ def write_folder(path: Path, checkpoint: Checkpoint, shard_bytes: int | None, co
     """
     shards = list(_split(weights_of(checkpoint), shard_bytes))
     if config is not None:
-        parse_json(config.read_bytes(), config, "name the config.json of the model")
+        parse_json(require_file(config).read_bytes(), config, "name the config.json of the model")
     with new_folder(path) as folder:
         if config is not None:
             shutil.copyfile(config, folder / _CONFIG)

@@ -16,6 +16,7 @@ from fcdp.checkpoint.digests import DIGITS, KEY, BlockDigester, digest_of, num_b
 from fcdp.checkpoint.dtypes import TORCH_TYPES, item_bytes
 from fcdp.checkpoint.errors import CheckpointError
 from fcdp.checkpoint.fields import parse_json
+from fcdp.checkpoint.regular import require_file
 from fcdp.checkpoint.state import State
 
 _DAMAGED = "the file is damaged or cut short: use another copy"
@@ -34,7 +35,7 @@ def _open(path: Path, written: int) -> Any:
 def open_file(path: Path) -> Any:
     """Returns the library's handle. Raises CheckpointError if the file's header is damaged, or bytes are missing."""
     try:
-        return _open(path, path.stat().st_mtime_ns)
+        return _open(path, require_file(path).stat().st_mtime_ns)
     except FileNotFoundError:
         raise CheckpointError(path, "a file", "nothing", "restore it, or use another checkpoint") from None
     except SafetensorError as error:

@@ -190,6 +190,19 @@ TEST(ResidencyEstimate, IsMadeOfWhatIsExposed) {
   EXPECT_NEAR(seconds(Residency::drop), 6.3, 1e-9);
 }
 
+// What a gather refers to is kept in host memory.
+TEST(ResidencyEstimate, DifferencesHaveAPriceOfTheirOwn) {
+  ResidencyProblem problem = makeLayers(1, 1, 10, 0);
+  problem.prefetch = 0;
+  auto secondsOf = [&](Residency residency) {
+    return estimate(problem, uniform(problem, residency)).seconds;
+  };
+  double host = secondsOf(Residency::host), drop = secondsOf(Residency::drop);
+  problem.buckets[0].deltaGather = Cost{Resource::inter, 0, 4};
+  EXPECT_NEAR(secondsOf(Residency::host), host - 6, 1e-9);
+  EXPECT_EQ(secondsOf(Residency::drop), drop);
+}
+
 TEST(ResidencyEstimate, CountsWhatIsHeld) {
   ResidencyProblem problem = makeLayers(4, 1, 1, 1);
   auto taken = [&](Residency residency) {

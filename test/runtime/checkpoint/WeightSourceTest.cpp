@@ -357,4 +357,20 @@ TEST_F(WeightSourceTest, DamagedSafetensors) {
   }
 }
 
+TEST_F(WeightSourceTest, SafetensorsOfOtherSizesThanTheirShapes) {
+  for (const char *range : {"[0,4]", "[4,8]", "[0,0]", "[0,12]"}) {
+    writeSafetensors(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":)" +
+                         std::string(range) + "}}",
+                     floatBytes({1, 2, 3}));
+    try {
+      read("a", {2});
+      ADD_FAILURE() << range;
+    } catch (const std::runtime_error &error) {
+      EXPECT_NE(std::string(error.what()).find("expected 8 bytes for [2]"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 } // namespace

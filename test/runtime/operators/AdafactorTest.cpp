@@ -220,6 +220,20 @@ TEST(Adafactor, SettingsAreUsed) {
   }
 }
 
+/// A gradient of zeros moves nothing, also in the first step.
+TEST(Adafactor, NoGradientIsNoStep) {
+  for (const Shape &shape : {Shape{6, 8}, Shape{4}}) {
+    AdafactorPart part = makePart({shape});
+    at::Tensor before = part.parameter.clone();
+    part.grad = at::zeros({part.parameter.numel()});
+    at::Tensor scratch =
+        at::empty({adafactorBytes(describe({shape}))}, at::kByte);
+    for (int64_t step = 1; step <= 2; ++step)
+      updateAdafactor(part, defaultSettings(), 0.1, step, scratch);
+    EXPECT_EQ(valuesOf(part.parameter), valuesOf(before));
+  }
+}
+
 /// As in PyTorch, where Python's max(1, NaN) is 1.
 TEST(Adafactor, AnElementThatIsNotANumberStaysAlone) {
   AdafactorPart part = makePart({{4}});

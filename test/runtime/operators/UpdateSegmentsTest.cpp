@@ -67,6 +67,17 @@ TEST(UpdateSegments, OfAWholeBucketAreThoseOfNeighboursWithOtherSettings) {
   EXPECT_EQ(cutsOf(plan, {0, 1}), expected);
 }
 
+TEST(UpdateSegments, NeighboursMayDifferInOneSettingAlone) {
+  StepPlan plan = planOf({1, 1}, plan::Sharding::none, 128);
+  plan.groups[1]->lrFactor = 1; // as without a group
+  EXPECT_EQ(cutsOf(plan, {0, 0}),
+            (Cuts{{0, 32, 2, 0.25}, {32, 16, 1, 0.5}, {48, 80, 1, 0.25}}));
+  plan.groups[1]->lrFactor = 3;
+  plan.groups[1]->weightDecay = 0.5;
+  EXPECT_EQ(cutsOf(plan, {0, 0}),
+            (Cuts{{0, 32, 2, 0.25}, {32, 16, 1, 0.5}, {48, 80, 3, 0.5}}));
+}
+
 TEST(UpdateSegments, OfAShardAreItsOwnPart) {
   StepPlan plan = planOf({1, 4}, plan::Sharding::world, 32);
   EXPECT_EQ(cutsOf(plan, {0, 0}), (Cuts{{0, 32, 2, 0.25}}));

@@ -37,6 +37,16 @@
 // HOST-LABEL: func.func @last_microbatch
 // HOST-NOT: fcdp.add {{.*}} {fcdp.reductions
 
+// A load is not issued in front of the store of the slice that it loads, however slow it is.
+// RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-decide="strategy=fcdp" --fcdp-two-level --fcdp-cache -o %t/cached.mlir
+// RUN: %edit %t/cached.mlir --replace "fcdp.prefetch = 1 : i64, " "" --replace ", fcdp.reductions = 2 : i64" "" | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" | FileCheck %s --check-prefix=STORED
+// STORED: of @bucket.large over @world[local] range 1 {fcdp.prefetch = 2 : i64}
+
+// A copy that stays on the device has its memory already: it is not counted again while it is fetched.
+// RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=3" --fcdp-bucket --fcdp-decide="strategy=zero2" --fcdp-two-level --fcdp-cache -o %t/resident.mlir
+// RUN: %edit %t/resident.mlir --replace "fcdp.prefetch = 1 : i64, " "" --replace ", fcdp.reductions = 2 : i64" "" | fcdp-opt --fcdp-decide-overlap="cluster=%t/cluster.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o /dev/null 2>&1 | FileCheck %s --check-prefix=RESIDENT
+// RESIDENT: @first_microbatch: 5 copies are fetched {{.*}} and 7.86 MB of a device's 1 TB
+
 // Dont: nothing is moved yet, and nothing is on the gathers between nodes.
 // RUN: %edit %t/decided.mlir --replace " {fcdp.prefetch = {{[0-9]}} : i64}" "" --replace " {fcdp.reductions = {{[0-9]}} : i64}" "" | diff %t/open.mlir -
 // RUN: not grep "@world\[node\].*fcdp.prefetch" %t/decided.mlir

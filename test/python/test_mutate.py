@@ -69,19 +69,22 @@ def test_faults_of_cpp(mutate: ModuleType) -> None:
     )
 
 
-def test_only_tests_that_fail_with_the_fault_alone_notice_it(mutate: ModuleType, tmp_path: Path) -> None:
+def test_a_test_must_pass_without_the_fault(mutate: ModuleType, tmp_path: Path) -> None:
     """`unit` runs a program of the copy, which here fails as the environment says."""
     program = tmp_path / "build/bin/some_test"
     program.parent.mkdir(parents=True)
     program.write_text(
-        "#!/bin/sh\necho '[  FAILED  ] Always.Fails'\n"
-        "case \"$FCDP_MUTANT\" in\nfound) echo '[  FAILED  ] Some.Test'; exit 1;;\n"
-        "crash) echo '[ RUN      ] Some.Crash'; kill -SEGV $$;;\nhang) echo '[ RUN      ] Some.Hang'; sleep 100;;\nesac\nexit 1\n"
+        "#!/bin/sh\ncase \"$FCDP_MUTANT\" in\nfound) echo '[  FAILED  ] Some.Test'; exit 1;;\n"
+        "crash) echo '[ RUN      ] Some.Crash'; kill -SEGV $$;;\nhang) echo '[ RUN      ] Some.Hang'; sleep 100;;\nesac\n"
+        "if [ -e broken ]; then echo '[  FAILED  ] Other.Test'; exit 1; fi\n"
     )
     program.chmod(0o755)
-    mutate_suites = mutate.Suites(tmp_path, tmp_path / "log", limit=2)
-    assert mutate_suites.notices("unit some_test", "found") == "Some.Test"
-    assert mutate_suites.notices("unit some_test", "none") is None
-    assert mutate_suites.notices("unit some_test", "crash") is not None
-    assert mutate_suites.notices("unit some_test", "hang") == "Some.Hang (time-out)"
+    suites = mutate.Suites(tmp_path, tmp_path / "log", limit=2)
+    assert suites.notices("unit some_test", "found") == "Some.Test"
+    assert suites.notices("unit some_test", "none") is None
+    assert suites.notices("unit some_test", "crash") == "Some.Crash (ended with -11)"
+    assert suites.notices("unit some_test", "hang") == "Some.Hang (time-out)"
+    (tmp_path / "broken").touch()
+    with pytest.raises(mutate.MutateError, match="Other.Test fails without a fault, too"):
+        suites.notices("unit some_test", "none")
     assert "FCDP_MUTANT" not in os.environ

@@ -11,7 +11,21 @@ from typing import Any
 import pytest
 
 import test_auto
-from harness import ADAMW, BIN, LION, Config, Run, Workshop, assert_bit_equal, environment, read_log, run_command, tool
+import test_shapes
+from harness import (
+    ADAMW,
+    BIN,
+    LION,
+    Config,
+    Run,
+    Workshop,
+    assert_bit_equal,
+    compile_command,
+    environment,
+    read_log,
+    run_command,
+    tool,
+)
 from missing_waits import (
     AHEAD,
     FEW_ORDERS,
@@ -101,6 +115,22 @@ def test_fused_norms(workshop: Workshop, tmp_path: Path, config: Config) -> None
     late, shuffled = (run_on(step, workshop, config, tmp_path, order) for order in (LATE, SHUFFLED))
     assert_bit_equal(late, shuffled)
     assert late.losses == pytest.approx(workshop.run(config, STEPS).losses, rel=1e-6)
+
+
+@pytest.mark.parametrize("order", [LATE, AHEAD])
+def test_steps_of_several_shapes(workshop: Workshop, tmp_path: Path, order: str) -> None:
+    """A step begins on all streams when the one before has ended if that was of another shape."""
+    config = Config("gpt", micro_batches=2)
+    data, step = test_shapes.padded(workshop, config), tmp_path / "cuda.so"
+    first, *others = data.archives
+    tool(*compile_command(config, first, step), *others, "--target=cuda")
+    log, out = tmp_path / "log.jsonl", tmp_path / "out.safetensors"
+    options = (f"--pad=labels={test_shapes.IGNORED}", f"--json={log}", f"--params-out={out}")
+    command = run_command(step, first, data.inputs, test_shapes.STEPS, "--nodes=2", "--ranks-per-node=2", *options)
+    tool(PROGRAM, *command[1:], env=environment({"FCDP_FAKE_ORDER": order}), timeout=300)
+    on_the_cpu = tmp_path / "cpu"
+    on_the_cpu.mkdir()
+    assert_bit_equal(Run(read_log(log), out), test_shapes.run_shapes(workshop, config, on_the_cpu))
 
 
 @pytest.mark.parametrize("order", [LATE, SHUFFLED])

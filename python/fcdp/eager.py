@@ -60,7 +60,7 @@ def changing_step(model: nn.Module, call: Call) -> StepResult:
                 "expected a loss that depends on the parameters, got one without a gradient; "
                 "look for torch.no_grad(), .detach() or checkpoint(use_reentrant=True) between parameters and loss"
             )
-        check_leaves(model, call, loss)
+        check_leaves(model, call, loss, forward)
         functions = _functions_of(loss)
         with buffers_kept(model):
             gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)

@@ -9,7 +9,7 @@ import functools
 import inspect
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -22,11 +22,16 @@ from fcdp.errors import ExportError
 _MOST_OBJECTS = 20_000
 
 
-def check_leaves(model: nn.Module, call: Call, loss: torch.Tensor) -> None:
-    """Raises ExportError if `loss`, which has its graph of autograd, trains a tensor that is no parameter of the model."""
+def check_leaves(model: nn.Module, call: Call, loss: torch.Tensor, forward: Callable[[], torch.Tensor]) -> None:
+    """Raises ExportError if `loss`, which has its graph of autograd, trains a tensor that is no parameter of the model.
+
+    A tensor that forward makes trains nothing, though it requires a gradient: another pass, by `forward`, has another one.
+    """
     known = {id(parameter) for parameter in model.parameters()}
-    for leaf in _leaves(loss):
-        if id(leaf) not in known:
+    unknown = [leaf for leaf in _leaves(loss) if id(leaf) not in known]
+    stay = {id(leaf) for leaf in _leaves(forward())} if unknown else set()
+    for leaf in unknown:
+        if id(leaf) in stay:
             raise ExportError(_message(model, call, leaf))
 
 

@@ -240,6 +240,7 @@ def test_a_model_with_weights_is_watched_too(tmp_path):
         random.seed(seed)
         refused(tmp_path, lambda: Pair(lambda model, x: model.first(x) * (random.random() < 2)), "random numbers", empty=False)
     refused(tmp_path, lambda: Pair(freeze_for_one_term), "'second.weight' is trained", empty=False)
+    refused(tmp_path, lambda: Pair(penalty), r"computes gradients \('grad'", empty=False)
 
 
 def test_the_module_is_named(tmp_path):
@@ -256,9 +257,8 @@ def test_the_module_is_named(tmp_path):
 def test_what_has_no_effect_on_a_step(tmp_path):
     def forward(model, x):
         logging.getLogger(__name__).warning("a line has the time")
-        hidden = model.first(x)
         # What Transformers does for checkpoints of adapters.
-        hidden.requires_grad_(True)
+        hidden = model.first(x) + x.detach().requires_grad_(True)
         model.first.weight.requires_grad_(True)
         with torch.autograd.graph.save_on_cpu():
             hidden = hidden.square()

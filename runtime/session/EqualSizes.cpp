@@ -10,7 +10,7 @@ struct Dim {
   size_t input, dim;
 };
 
-std::string describe(const StepPlan &plan, Dim at, int64_t size) {
+std::string describeSize(const StepPlan &plan, Dim at, int64_t size) {
   return "size " + std::to_string(size) + " of dimension " +
          std::to_string(at.dim) + " of input '" +
          plan.greatestInputs()[at.input]->name + "'";
@@ -40,8 +40,8 @@ std::string describeUnequalSizes(const StepPlan &plan,
   const size_t inputs = plan.numStepInputs();
   auto sizeOf = [&](Dim at) { return shapeOf(at.input)[at.dim]; };
   auto describePair = [&](Dim one, Dim other) {
-    return "got " + describe(plan, one, sizeOf(one)) + ", and " +
-           describe(plan, other, sizeOf(other)) +
+    return "got " + describeSize(plan, one, sizeOf(one)) + ", and " +
+           describeSize(plan, other, sizeOf(other)) +
            ": expected equal ones, as in all examples of the step; pad both to "
            "one length, or give examples in which they differ";
   };

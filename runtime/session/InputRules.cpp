@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <optional>
 
@@ -17,7 +18,7 @@ namespace fcdp {
 namespace {
 
 /// What is known about a value.
-struct Fact {
+struct KnownValue {
   enum Kind {
     Input,
     Slice,
@@ -48,7 +49,7 @@ public:
 
 private:
   void visit(const plan::AtenCallT &call) {
-    std::optional<Fact> fact = factOf(call);
+    std::optional<KnownValue> fact = factOf(call);
     for (int32_t slot : call.results)
       if (slot >= 0)
         facts.erase(slot);
@@ -56,60 +57,65 @@ private:
       facts[call.results[0]] = *fact;
   }
 
-  std::optional<Fact> factOf(const plan::AtenCallT &call) {
+  std::optional<KnownValue> factOf(const plan::AtenCallT &call) {
     const std::string &name = call.callee;
     if (name == "aten::scalar_tensor")
-      return isNumber(call, 0, NAN) ? std::optional(Fact{Fact::Nan})
+      return isNumber(call, 0, NAN) ? std::optional(KnownValue{KnownValue::Nan})
                                     : std::nullopt;
     if (name == "aten::slice")
-      return derive(call,
-                    {{Fact::Input, Fact::Slice}, {Fact::Slice, Fact::Slice}});
+      return derive(call, {{KnownValue::Input, KnownValue::Slice},
+                           {KnownValue::Slice, KnownValue::Slice}});
     if (name == "aten::sub")
       return difference(call);
     if (name == "aten::eq" && isNumber(call, 1, 1))
-      return derive(call, {{Fact::Input, Fact::IsOne},
-                           {Fact::Difference, Fact::DifferenceIsOne}});
+      return derive(call,
+                    {{KnownValue::Input, KnownValue::IsOne},
+                     {KnownValue::Difference, KnownValue::DifferenceIsOne}});
     if (name == "aten::all" && call.overload.empty())
-      return derive(call, {{Fact::IsOne, Fact::AllOne},
-                           {Fact::DifferenceIsOne, Fact::AllDifferencesOne}});
+      return derive(
+          call, {{KnownValue::IsOne, KnownValue::AllOne},
+                 {KnownValue::DifferenceIsOne, KnownValue::AllDifferencesOne}});
     if (name == "aten::where")
       note(call);
     return std::nullopt;
   }
 
   /// The fact that follows from that of the first argument.
-  std::optional<Fact>
+  std::optional<KnownValue>
   derive(const plan::AtenCallT &call,
-         std::initializer_list<std::pair<Fact::Kind, Fact::Kind>> steps) const {
-    std::optional<Fact> given = fact(call, 0);
+         std::initializer_list<std::pair<KnownValue::Kind, KnownValue::Kind>>
+             steps) const {
+    std::optional<KnownValue> given = fact(call, 0);
     for (auto [from, to] : steps)
       if (given && given->kind == from)
-        return Fact{to, given->input};
+        return KnownValue{to, given->input};
     return std::nullopt;
   }
 
-  std::optional<Fact> difference(const plan::AtenCallT &call) const {
-    std::optional<Fact> one = fact(call, 0), other = fact(call, 1);
-    if (!one || !other || one->kind != Fact::Slice ||
-        other->kind != Fact::Slice || one->input != other->input)
+  std::optional<KnownValue> difference(const plan::AtenCallT &call) const {
+    std::optional<KnownValue> one = fact(call, 0), other = fact(call, 1);
+    if (!one || !other || one->kind != KnownValue::Slice ||
+        other->kind != KnownValue::Slice || one->input != other->input)
       return std::nullopt;
-    return Fact{Fact::Difference, one->input};
+    return KnownValue{KnownValue::Difference, one->input};
   }
 
   void note(const plan::AtenCallT &call) {
-    std::optional<Fact> condition = fact(call, 0), otherwise = fact(call, 2);
-    const bool isNan =
-        (otherwise && otherwise->kind == Fact::Nan) || isNumber(call, 2, NAN);
+    std::optional<KnownValue> condition = fact(call, 0),
+                              otherwise = fact(call, 2);
+    const bool isNan = (otherwise && otherwise->kind == KnownValue::Nan) ||
+                       isNumber(call, 2, NAN);
     if (!condition || !isNan)
       return;
-    if (condition->kind == Fact::AllOne)
+    if (condition->kind == KnownValue::AllOne)
       rules[condition->input] = InputRule::Ones;
-    if (condition->kind == Fact::AllDifferencesOne)
+    if (condition->kind == KnownValue::AllDifferencesOne)
       rules[condition->input] = InputRule::Counts;
   }
 
   /// What is known about an argument that is one tensor.
-  std::optional<Fact> fact(const plan::AtenCallT &call, size_t position) const {
+  std::optional<KnownValue> fact(const plan::AtenCallT &call,
+                                 size_t position) const {
     if (position >= call.args.size() ||
         call.args[position]->kind != plan::ArgumentKind::tensor ||
         call.args[position]->slots.size() != 1)
@@ -118,7 +124,7 @@ private:
     if (slot < 0)
       return std::nullopt;
     if (plan.slots[slot]->kind == plan::SlotKind::input)
-      return Fact{Fact::Input, *plan.slots[slot]->index};
+      return KnownValue{KnownValue::Input, *plan.slots[slot]->index};
     auto found = facts.find(slot);
     return found == facts.end() ? std::nullopt : std::optional(found->second);
   }
@@ -141,12 +147,12 @@ private:
   const StepPlan &plan;
   std::vector<InputRule> rules;
   /// By slot.
-  std::map<int32_t, Fact> facts;
+  std::map<int32_t, KnownValue> facts;
 };
 
 /// Element `position` of an input of any type.
-double loadNumber(const plan::InputT &input, std::span<const std::byte> data,
-                  int64_t position) {
+double loadElement(const plan::InputT &input, std::span<const std::byte> data,
+                   int64_t position) {
   const DType type = toDType(input.dtype);
   const at::ScalarType scalar = toScalarType(type);
   if (at::isIntegralType(scalar, /*includeBool=*/false))
@@ -156,6 +162,12 @@ double loadNumber(const plan::InputT &input, std::span<const std::byte> data,
   return at::from_blob(element, {}, scalar).item().toDouble();
 }
 
+std::string textOf(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%g", value);
+  return text;
+}
+
 } // namespace
 
 std::vector<InputRule> findInputRules(const StepPlan &plan) {
@@ -163,18 +175,19 @@ std::vector<InputRule> findInputRules(const StepPlan &plan) {
 }
 
 std::string describeBrokenRule(InputRule rule, const plan::InputT &input,
+                               const Shape &shape,
                                std::span<const std::byte> data) {
-  const int64_t elements = numElements(input.shape);
-  const int64_t row = input.shape.empty() ? 1 : input.shape.back();
+  const int64_t elements = numElements(shape);
+  const int64_t row = shape.empty() ? 1 : shape.back();
   for (int64_t i = 0; rule != InputRule::None && i < elements; ++i) {
-    const double value = loadNumber(input, data, i);
+    const double value = loadElement(input, data, i);
     if (rule == InputRule::Ones && value != 1)
-      return "element " + std::to_string(i) + " is " + std::to_string(value) +
+      return "element " + std::to_string(i) + " is " + textOf(value) +
              ", and the step was exported with full_masks, which says that all "
              "are 1: leave the mask out of full_masks, or pad with another "
              "value";
     if (rule == InputRule::Counts && i % row != 0 &&
-        value != loadNumber(input, data, i - 1) + 1)
+        value != loadElement(input, data, i - 1) + 1)
       return "element " + std::to_string(i) +
              " does not count up by one from the one before it, as in a row of "
              "several documents, and the step was exported with full_masks, "

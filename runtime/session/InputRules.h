@@ -27,9 +27,10 @@ enum class InputRule {
 /// input of the plan.
 std::vector<InputRule> findInputRules(const StepPlan &plan);
 
-/// Says which element of an input breaks the rule, or returns "". `data` has
-/// the whole input.
+/// Says which element of a tensor for `input` breaks the rule, or returns "".
+/// `data` has the elements of `shape`, which may be smaller than the input.
 std::string describeBrokenRule(InputRule rule, const plan::InputT &input,
+                               const Shape &shape,
                                std::span<const std::byte> data);
 
 } // namespace fcdp

@@ -66,10 +66,10 @@ double countStaying(std::span<const std::byte> elements,
   return double(count);
 }
 
-class Counter {
+class LostUpdateCounter {
 public:
-  Counter(const StepPlan &plan, Place place, double rate,
-          const ReadShard &readShard)
+  LostUpdateCounter(const StepPlan &plan, Place place, double rate,
+                    const ReadShard &readShard)
       : plan(plan), place(place), rate(rate), readShard(readShard) {}
 
   UpdateCount count() {
@@ -146,7 +146,7 @@ bool mayLoseUpdates(const StepPlan &plan) {
 
 UpdateCount countLostUpdates(const StepPlan &plan, Place place, double rate,
                              const ReadShard &readShard) {
-  return Counter(plan, place, rate, readShard).count();
+  return LostUpdateCounter(plan, place, rate, readShard).count();
 }
 
 std::string describeLostUpdates(const UpdateCount &count, double rate) {

@@ -248,18 +248,40 @@ void Session::Impl::begin() {
   lastEnd = SessionClock::now();
 }
 
+/// Throws InputMismatch if a tensor for input `index` of the plan breaks the
+/// rule of that input. `batch` is for the message.
+static void requireRule(InputRule rule, const StepPlan &plan, size_t index,
+                        const Shape &shape, const std::byte *data,
+                        int64_t batch) {
+  const plan::InputT &input = *plan.inputs[index];
+  const size_t bytes =
+      size_t(numElements(shape)) * byteSize(toDType(input.dtype));
+  const std::string problem =
+      describeBrokenRule(rule, input, shape, {data, bytes});
+  if (!problem.empty())
+    throw SessionError(SessionErrorCode::InputMismatch,
+                       "input '" + input.name + "' of batch " +
+                           std::to_string(batch) + ": " + problem);
+}
+
+/// The same for the tensors of batches, whose inputs begin at `first`.
+static void requireRules(const std::vector<InputRule> &rules,
+                         const StepPlan &plan,
+                         std::span<const TensorView> tensors, size_t first,
+                         size_t perBatch) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const size_t index = first + i % perBatch;
+    requireRule(rules[index], plan, index, tensors[i].shape, tensors[i].data,
+                int64_t(i / perBatch));
+  }
+}
+
 void Session::Impl::fillInput(const FillInput &fill, size_t index, size_t input,
                               int64_t batch) {
   const std::span<std::byte> memory = step->input(index);
   fill(input, batch, memory);
-  if (inputRules[index] == InputRule::None)
-    return;
-  const plan::InputT &of = *plan.inputs[index];
-  const std::string problem = describeBrokenRule(inputRules[index], of, memory);
-  if (!problem.empty())
-    throw SessionError(SessionErrorCode::InputMismatch,
-                       "input '" + of.name + "' of batch " +
-                           std::to_string(batch) + ": " + problem);
+  requireRule(inputRules[index], plan, index, plan.inputs[index]->shape,
+              memory.data(), batch);
 }
 
 void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
@@ -441,6 +463,7 @@ void Session::run(std::span<const TensorView> inputs) {
   StepNeeds own = {checkInputs(impl->plan, inputs), 0};
   own.weight = impl->sumOwnWeights(inputs);
   const size_t perBatch = impl->plan.numStepInputs();
+  requireRules(impl->inputRules, impl->plan, inputs, 0, perBatch);
   const StepNeeds needs = agreeOnNeeds(own);
   const StepPlan::Inputs shapes = impl->plan.stepInputs(needs.variant);
   run(
@@ -480,6 +503,8 @@ RankStats Session::evaluate(int64_t batches,
   impl->requireOpen();
   checkEvaluationInputs(impl->plan, batches, inputs);
   const size_t perBatch = impl->plan.evaluationInputs().size();
+  requireRules(impl->inputRules, impl->plan, inputs,
+               impl->plan.inputs.size() - perBatch, perBatch);
   return evaluate(batches,
                   [&](size_t input, int64_t batch, std::span<std::byte> out) {
                     copyInput(inputs[size_t(batch) * perBatch + input], out);

@@ -76,7 +76,7 @@ protected:
   std::string broken(InputRule rule, const std::vector<int64_t> &values) {
     std::vector<std::byte> bytes(values.size() * sizeof(int64_t));
     std::memcpy(bytes.data(), values.data(), bytes.size());
-    return describeBrokenRule(rule, *plan.inputs[0], bytes);
+    return describeBrokenRule(rule, *plan.inputs[0], {2, 4}, bytes);
   }
 
   StepPlan plan;
@@ -119,7 +119,7 @@ TEST_F(InputRulesTest, OfAnyType) {
   plan.inputs[0]->dtype = plan::DType::bf16;
   std::vector<uint16_t> ones(8, 0x3f80);
   auto said = [&] {
-    return describeBrokenRule(InputRule::Ones, *plan.inputs[0],
+    return describeBrokenRule(InputRule::Ones, *plan.inputs[0], {2, 4},
                               std::as_bytes(std::span(ones)));
   };
   EXPECT_EQ(said(), "");

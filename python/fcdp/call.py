@@ -104,7 +104,10 @@ def make_call(
 
 
 def _distinct(given: dict[str, Any]) -> dict[str, Any]:
-    """Copies a tensor that is given several times, because torch.export would make one input of it."""
+    """Copies a tensor that is given several times, because torch.export would make one input of it.
+
+    Steps take values as they are, so a tensor that is marked as conjugate or negative is resolved.
+    """
     seen: set[int] = set()
 
     def distinct(leaf: Any) -> Any:
@@ -113,7 +116,7 @@ def _distinct(given: dict[str, Any]) -> dict[str, Any]:
         if id(leaf) in seen:
             return leaf.clone()
         seen.add(id(leaf))
-        return leaf
+        return leaf.resolve_conj().resolve_neg()
 
     return pytree.tree_map(distinct, given)
 

@@ -62,6 +62,25 @@ def without_values(model: nn.Module) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def unmarked(model: nn.Module) -> Iterator[None]:
+    """Replaces tensors that are marked as conjugate or negative of what their memory has, until the context ends."""
+
+    def replacement(tensor: torch.Tensor) -> torch.Tensor | None:
+        if not (tensor.is_conj() or tensor.is_neg()):
+            return None
+        values = resolved(tensor.detach())
+        return nn.Parameter(values, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else values
+
+    with replaced(model, replacement):
+        yield
+
+
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns the same values in memory as they are."""
+    return tensor.resolve_conj().resolve_neg()
+
+
+@contextlib.contextmanager
 def replaced(model: nn.Module, replacement: Callable[[torch.Tensor], torch.Tensor | None]) -> Iterator[None]:
     """Replaces the tensors for which `replacement` returns another one. Tied names keep one tensor."""
     made: dict[int, torch.Tensor | None] = {}

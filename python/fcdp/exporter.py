@@ -22,7 +22,7 @@ from fcdp.call import INPUT_PREFIX, Call, LossFn, loss_forward, make_call
 from fcdp.casting import warn_of_rounded_buffers
 from fcdp.check import check_archive, check_program
 from fcdp.eager import StepResult, as_eager, eager_loss, eager_step, fake_mode_of
-from fcdp.empty import off_meta, without_values
+from fcdp.empty import off_meta, unmarked, without_values
 from fcdp.errors import ExportError
 from fcdp.functions import kept_functions
 from fcdp.joint import changed_buffers, joint_program, label_coverage, loss_program
@@ -134,7 +134,7 @@ def export(
     refuse_structure(model, train)
     if train:
         warn_of_evaluation_mode(model)
-    with off_meta(model):
+    with unmarked(model), off_meta(model):
         _check_parameters(model)
         call = make_call(model, example_inputs, loss_fn, full_masks)
         has_values = fake_mode_of(model) is None
@@ -148,7 +148,7 @@ def export_without_values(
     """Does what `export` does, unchecked, and leaves the values of parameters out of the archive and the program."""
     refuse_structure(model, train)
     _check_parameters(model)
-    with without_values(model), off_meta(model):
+    with unmarked(model), without_values(model), off_meta(model):
         return _export(model, call, path, None, train)
 
 
@@ -159,9 +159,10 @@ def check_with_values(
     if any(parameter.device.type == "meta" for parameter in model.parameters()):
         with off_meta(model):
             return _check_units(model, call, program).error
-    program.state_dict.update(model.named_parameters(remove_duplicate=False))
-    eager = (eager_step if train else eager_loss)(model, call)
-    return check_program(program, call, eager, exported.ties)
+    with unmarked(model):
+        program.state_dict.update(model.named_parameters(remove_duplicate=False))
+        eager = (eager_step if train else eager_loss)(model, call)
+        return check_program(program, call, eager, exported.ties)
 
 
 def _export(

@@ -340,3 +340,25 @@ def test_an_evaluation_changes_no_buffer(tmp_path):
     with pytest.raises(fcdp.ExportError, match=r"changes its buffer 'norm.* call model.eval\(\) before"):
         fcdp.export(BatchNorm(), (torch.randn(5, 4),), tmp_path / "eval.pt2", train=False)
     assert not (tmp_path / "eval.pt2").exists()
+
+
+class Marked(nn.Module):
+    """Its tensors are contiguous, and marked as conjugate or negative of what their memory has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        self.weight = nn.Parameter(torch._neg_view(torch.full((4,), -3.0)))
+        self.register_buffer("scale", torch._neg_view(torch.full((4,), -2.0)))
+        self.register_buffer("phase", torch.complex(torch.ones(4), torch.ones(4)).conj())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return ((self.inner(x) * self.scale + self.weight) * self.phase.imag).square().mean()
+
+
+def test_marked_tensors_are_resolved(tmp_path):
+    model, x = Marked(), torch._neg_view(torch.rand(2, 4))
+    assert model.weight.is_neg() and model.scale.is_neg() and model.phase.is_conj() and x.is_neg()
+    exported = fcdp.export(model, (x,), tmp_path / "marked.pt2")
+    assert exported.gradient_error is not None and exported.gradient_error < 1e-5
+    assert model.weight.is_neg() and model.phase.is_conj()

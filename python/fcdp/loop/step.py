@@ -224,7 +224,7 @@ class Step:
         bucket. Masters may be left out, and start from the parameters then. Before the first step only.
         """
         matched, problems = match_optimizer(self._states, call(self._open().counted), states, self._ranks)
-        counts = {f"{name}/step": torch.tensor(count) for name, count in matched.updates.items()}
+        counts = {f"{name}/step": torch.tensor(count, device="cpu") for name, count in matched.updates.items()}
         self._agree(problems.text(), {f"{name}/{role}": value for (name, role), value in matched.tensors.items()} | counts)
         for (name, role), value in matched.tensors.items():
             self._set_state(name, role, value)

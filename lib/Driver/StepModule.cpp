@@ -52,6 +52,15 @@ OwningOpRef<ModuleOp> fcdp::readStep(StringRef input, MLIRContext &context) {
   return nullptr;
 }
 
+llvm::Error fcdp::checkArchives(ModuleOp module, ArrayRef<NamedFile> outputs) {
+  std::vector<NamedFile> archives = {
+      {"the step", getArchive(module).value_or("")},
+      {"the step", getEvaluationArchive(module).value_or("")}};
+  for (StringRef archive : getVariantArchives(module))
+    archives.push_back({"the step", archive});
+  return checkOutputs(outputs, archives);
+}
+
 namespace {
 /// Compares a module with the options that were given.
 class Checker {

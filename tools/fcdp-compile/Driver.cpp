@@ -204,6 +204,8 @@ LogicalResult Driver::readPrograms() {
 LogicalResult Driver::runOnStep() {
   if (failed(readPrograms()))
     return failure();
+  if (llvm::Error error = checkArchives(*module, {{"-o", options.output}}))
+    return fail(toString(std::move(error)));
   std::string summary;
   llvm::raw_string_ostream stream(summary);
   if (failed(runPasses(stream)))

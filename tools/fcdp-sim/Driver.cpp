@@ -173,6 +173,9 @@ LogicalResult Driver::simulateAll() {
     OwningOpRef<ModuleOp> step = readStep(input, context);
     if (!step)
       return failure();
+    if (llvm::Error error = checkArchives(
+            *step, {{"--trace", options.trace}, {"--report", options.report}}))
+      return fail(toString(std::move(error)));
     for (const std::string &strategy : options.strategies)
       if (failed(simulate(input, *step, strategy)))
         return failure();

@@ -4,6 +4,7 @@
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Driver/StepOptions.h"
 #include "fcdp/Report/StepFacts.h"
+#include "fcdp/Support/OutputFile.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Support/Timing.h"
 
@@ -13,6 +14,11 @@ namespace fcdp {
 /// Null after an error, which is reported.
 mlir::OwningOpRef<mlir::ModuleOp> readStep(llvm::StringRef input,
                                            mlir::MLIRContext &context);
+
+/// Refuses an output that is one of the archives that the module names, whose
+/// values a tool reads later.
+llvm::Error checkArchives(mlir::ModuleOp module,
+                          llvm::ArrayRef<NamedFile> outputs);
 
 /// Whether `module`, read from `input`, agrees with those of the options given
 /// that acted on it before. Reports each that it does not agree with.

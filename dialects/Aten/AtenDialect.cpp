@@ -3,6 +3,7 @@
 #include "dialects/Aten/Aten.h"
 
 #include "dialects/Aten/OpTable.h"
+#include "dialects/Aten/ResultShapes.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/STLExtras.h"
@@ -108,7 +109,8 @@ LogicalResult CallOp::verify() {
       previous = position;
     }
   }
-  return success();
+  return success(succeeded(verifySizes(*this)) &&      // C6
+                 succeeded(verifyResultShape(*this))); // C7
 }
 
 static bool hasDropout(CallOp call) {

@@ -17,6 +17,14 @@ namespace fcdp {
 using namespace mlir;
 using namespace fcdp;
 
+/// Whether the results of a call have sizes that can be planned.
+static bool hasSizes(Operation *op) {
+  return !isa<aten::CallOp>(op) ||
+         llvm::all_of(op->getResultTypes(), [](Type type) {
+           return hasByteSize(cast<RankedTensorType>(type));
+         });
+}
+
 /// Checks the module's phase and that each operation may appear in it.
 template <template <typename> class InPhase>
 static LogicalResult verifyOps(ModuleOp module, Phase phase) {
@@ -27,6 +35,11 @@ static LogicalResult verifyOps(ModuleOp module, Phase phase) {
     bool legal =
         isa<ModuleOp, func::FuncOp, func::ReturnOp, aten::CallOp>(op) ||
         op->hasTrait<InPhase>();
+    if (legal && !hasSizes(op)) {
+      op->emitOpError("expected results whose bytes are known, got ")
+          << op->getResultTypes();
+      return WalkResult::interrupt();
+    }
     if (legal)
       return WalkResult::advance();
     op->emitOpError("may not appear in phase '")

@@ -311,3 +311,93 @@ func.func private @operand() attributes {value = #aten.operand<4294967296>}
 // expected-error@+2 {{expected string}}
 // expected-error@+1 {{failed to parse}}
 func.func private @device() attributes {value = #aten.device<cpu>}
+
+// -----
+
+func.func @call_c6_too_large(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'aten.call' op expected tensors of at most 281474976710656 bytes, got 'tensor<4611686018427387904xf32>'}}
+  %0 = aten.call "a.b.c"(self = %x) : (tensor<4xf32>) -> tensor<4611686018427387904xf32>
+  return
+}
+
+// -----
+
+func.func @call_c6_too_large_operand(%x: tensor<1048576x1048576x1048576xcomplex<f64>>) {
+  // expected-error@+1 {{'aten.call' op expected tensors of at most 281474976710656 bytes}}
+  aten.call "a.b.c"(self = %x) : (tensor<1048576x1048576x1048576xcomplex<f64>>) -> ()
+  return
+}
+
+// -----
+
+func.func @call_c7_elementwise(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'aten.call' op expected the shape [4, 8] for the first result, which follows from the arguments, got 'tensor<4x9xf32>'}}
+  %0 = aten.call "aten.tanh.default"(self = %x) : (tensor<4x8xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @call_c7_broadcast(%x: tensor<4x1xf32>, %y: tensor<8xf32>) {
+  // expected-error@+1 {{'aten.call' op expected the shape [4, 8] for the first result, which follows from the arguments, got 'tensor<4x1xf32>'}}
+  %0 = aten.call "aten.add.Tensor"(self = %x, other = %y) : (tensor<4x1xf32>, tensor<8xf32>) -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+func.func @call_c7_no_broadcast(%x: tensor<4xf32>, %y: tensor<8xf32>) {
+  // expected-error@+1 {{'aten.call' op expected operands whose shapes fit together}}
+  %0 = aten.call "aten.mul.Tensor"(self = %x, other = %y) : (tensor<4xf32>, tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @call_c7_product(%x: tensor<4x2xf32>, %y: tensor<2x8xf32>) {
+  // expected-error@+1 {{'aten.call' op expected the shape [4, 8] for the first result, which follows from the arguments, got 'tensor<8x4xf32>'}}
+  %0 = aten.call "aten.mm.default"(self = %x, mat2 = %y) : (tensor<4x2xf32>, tensor<2x8xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @call_c7_product_of_others(%x: tensor<4x3xf32>, %y: tensor<2x8xf32>) {
+  // expected-error@+1 {{'aten.call' op expected operands whose shapes fit together}}
+  %0 = aten.call "aten.mm.default"(self = %x, mat2 = %y) : (tensor<4x3xf32>, tensor<2x8xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @call_c7_view(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'aten.call' op expected 32 elements in the first result, as the first operand has, got 'tensor<33xf32>'}}
+  %0 = aten.call "aten.view.default"(self = %x, size = [33]) : (tensor<4x8xf32>) -> tensor<33xf32>
+  return
+}
+
+// -----
+
+func.func @call_c7_reduction(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{'aten.call' op expected at most 32 elements in the first result, as the first operand has, got 'tensor<64xf32>'}}
+  %0 = aten.call "aten.sum.dim_IntList"(self = %x, dim = [0]) : (tensor<4x8xf32>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @call_c7_size() {
+  // expected-error@+1 {{'aten.call' op expected the shape [4, 8] for the first result, which follows from the arguments, got 'tensor<4x4xf32>'}}
+  %0 = aten.call "aten.zeros.default"(size = [4, 8]) : () -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
+// What the table does not say is not checked, nor a dynamic dimension.
+func.func @call_c7_unchecked(%x: tensor<?x8xf32>, %y: tensor<0x4xf32>) {
+  %0 = aten.call "aten.tanh.default"(self = %x) : (tensor<?x8xf32>) -> tensor<4x8xf32>
+  %1 = aten.call "aten.sum.dim_IntList"(self = %y, dim = [0]) : (tensor<0x4xf32>) -> tensor<4xf32>
+  %2 = aten.call "aten.repeat.default"(self = %y, repeats = [2, 2]) : (tensor<0x4xf32>) -> tensor<0x8xf32>
+  return
+}

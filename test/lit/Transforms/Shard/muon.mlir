@@ -83,7 +83,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     %it = aten.call "aten.t.default"(self = %i) : (tensor<4x16xf32>) -> tensor<16x4xf32>
     %1 = aten.call "aten.mm.default"(self = %0, mat2 = %it) : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
     %2 = aten.call "aten.addmm.default"(self = %b, mat1 = %1, mat2 = %o) : (tensor<16xf32>, tensor<8x4xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>
-    %3 = aten.call "aten.mul.Tensor"(self = %2, other = %k) : (tensor<8x16xf32>, tensor<2x2x16xf32>) -> tensor<8x16xf32>
+    %3 = aten.call "aten.tensordot.default"(self = %2, other = %k) : (tensor<8x16xf32>, tensor<2x2x16xf32>) -> tensor<8x16xf32>
     %ht = aten.call "aten.t.default"(self = %h) : (tensor<32x16xf32>) -> tensor<16x32xf32>
     %4 = aten.call "aten.mm.default"(self = %3, mat2 = %ht) : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
     %l = aten.call "aten.sum.default"(self = %4) : (tensor<8x32xf32>) -> tensor<f32>

@@ -26,6 +26,8 @@
 // PHASE: error: expected a module in phase 'sharded'
 // RUN: not fcdp-opt %t/early.mlir --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=EARLY
 // EARLY: error: 'fcdp.mesh' op may not appear in phase 'imported'
+// RUN: %edit %t/good.mlir --insert-after "aten.sum" "%d = aten.call \"a.b.c\"() : () -> tensor<?xf32>" | not fcdp-opt --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=DYNAMIC
+// DYNAMIC: error: 'aten.call' op expected results whose bytes are known, got 'tensor<?xf32>'
 
 // RUN: fcdp-opt %t/good.mlir --fcdp-shard="nodes=2 micro-batches=2" --fcdp-verify-sharded -o %t/sharded.mlir
 // RUN: %edit %t/sharded.mlir --delete "fcdp.accumulate" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=REDUCED

@@ -2,6 +2,8 @@
 
 #include "fcdp/Driver/Diagnostics.h"
 
+#include "fcdp/Support/Printable.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/Support/raw_ostream.h"
@@ -25,7 +27,7 @@ static StringRef getName(DiagnosticSeverity severity) {
 
 static void printPlace(Location location, llvm::raw_ostream &stream) {
   if (auto file = location->findInstanceOf<FileLineColLoc>()) {
-    stream << file.getFilename().getValue() << ':';
+    stream << printable(file.getFilename().getValue()) << ':';
     if (file.getLine() != 0) // an archive's entries have no lines
       stream << file.getLine() << ':';
     stream << ' ';
@@ -35,10 +37,11 @@ static void printPlace(Location location, llvm::raw_ostream &stream) {
 static void print(const Diagnostic &diagnostic, llvm::raw_ostream &stream) {
   Location location = diagnostic.getLocation();
   printPlace(location, stream);
-  stream << getName(diagnostic.getSeverity()) << ": " << diagnostic;
+  stream << getName(diagnostic.getSeverity()) << ": "
+         << printable(diagnostic.str());
   if (auto name = location->findInstanceOf<NameLoc>();
       name && !name.getName().empty())
-    stream << " (module '" << name.getName().getValue() << "')";
+    stream << " (module '" << printable(name.getName().getValue()) << "')";
   stream << '\n';
   for (const Diagnostic &note : diagnostic.getNotes())
     print(note, stream);
@@ -61,7 +64,7 @@ public:
     printPlace(remark.getLocation(), stream);
     stream << "remark: ";
     for (const remark::detail::Remark::Arg &part : remark.getArgs())
-      stream << part.val;
+      stream << printable(part.val);
     stream << '\n';
   }
 

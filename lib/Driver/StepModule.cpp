@@ -6,6 +6,7 @@
 #include "fcdp/Driver/MeasureStep.h"
 #include "fcdp/Import/Pt2.h"
 #include "fcdp/Support/InputFile.h"
+#include "fcdp/Support/Nesting.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
@@ -35,6 +36,11 @@ static OwningOpRef<ModuleOp> readModule(StringRef input, MLIRContext &context) {
   if ((*file)->getBuffer().contains('\0')) {
     emitError(UnknownLoc::get(&context), "'")
         << input << "': expected a .pt2 archive or MLIR text, got another file";
+    return nullptr;
+  }
+  if (auto line = findTooDeep((*file)->getBuffer())) {
+    emitError(FileLineColLoc::get(&context, input, unsigned(*line), 1))
+        << kTooDeep;
     return nullptr;
   }
   return parseSourceString<ModuleOp>((*file)->getBuffer(), &context, input);

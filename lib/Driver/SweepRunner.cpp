@@ -129,8 +129,12 @@ std::optional<PlannedStep> SweepRunner::plan(const SweepPoint &point) {
   StepOptions asked = getOptions(point);
   if (failed(checkPastDecisions(step, sweep.inputs[point.input], asked)))
     return std::nullopt;
-  return planCopy(step, withoutBudget(asked.pipeline), progress.getTiming(),
-                  getCluster(point));
+  std::optional<PlannedStep> planned =
+      planCopy(step, withoutBudget(asked.pipeline), progress.getTiming(),
+               getCluster(point));
+  if (planned && failed(checkSimulable(*planned->module)))
+    return std::nullopt;
+  return planned;
 }
 
 StepPrediction SweepRunner::simulate(const PlannedStep &plan,

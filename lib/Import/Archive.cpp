@@ -28,7 +28,7 @@ static Error openError(StringRef start, StringRef detail) {
 }
 
 Expected<Archive> Archive::openFile(StringRef path) {
-  if (Error error = checkNoPipe(path))
+  if (Error error = checkInput(path))
     return std::move(error);
   uint64_t size;
   if (std::error_code error = sys::fs::file_size(path, size))

@@ -160,6 +160,26 @@ StepProgram fcdp::makeStepProgram(ModuleOp module, const Cluster &cluster,
   return program;
 }
 
+LogicalResult fcdp::checkSimulable(ModuleOp module) {
+  // They take about 3 GB.
+  constexpr int64_t kMost = 8'000'000;
+  const int64_t microBatches = getMicroBatches(module);
+  int64_t once = 0, repeated = 0;
+  for (func::FuncOp function : getFunctionsOf(module)) {
+    std::optional<Role> role = findRole(function);
+    if (!role)
+      continue;
+    const auto ops = int64_t(function.front().getOperations().size());
+    (*role == Role::next_microbatch ? repeated : once) += ops;
+  }
+  if (repeated == 0 || once + repeated * (microBatches - 2) <= kMost)
+    return success();
+  return module.emitError("--micro-batches: expected at most ")
+         << std::max<int64_t>(kMost - once, 0) / repeated + 2
+         << " to simulate a step of so many operations a micro-batch ("
+         << repeated << "), got " << microBatches;
+}
+
 /// Keeps the work of the functions from `first` on, and counts functions and
 /// time from there.
 static void keepFrom(std::vector<TimedWork> &trace, uint32_t first,

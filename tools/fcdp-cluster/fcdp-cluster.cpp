@@ -5,6 +5,8 @@
 #include "fcdp/Cluster/TableImport.h"
 #include "fcdp/Support/InputFile.h"
 #include "fcdp/Support/OutputFile.h"
+#include "fcdp/Support/Printable.h"
+#include "fcdp/Support/ToolMain.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -138,14 +140,19 @@ static llvm::Error run(const CommandLine &options) {
                      [&](llvm::raw_ostream &stream) { stream << *text; });
 }
 
-int main(int argc, char **argv) {
-  llvm::InitLLVM initLLVM(argc, argv);
+static int runCommand(int argc, char **argv) {
   CommandLine options;
   cl::HideUnrelatedOptions(options.category);
   cl::ParseCommandLineOptions(argc, argv, kOverview);
   if (llvm::Error error = run(options)) {
-    llvm::errs() << "error: " << toString(std::move(error)) << '\n';
+    llvm::errs() << "error: " << fcdp::printable(toString(std::move(error)))
+                 << '\n';
     return EXIT_FAILURE;
   }
   return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM initLLVM(argc, argv);
+  return runToolMain([&] { return runCommand(argc, argv); });
 }

@@ -13,6 +13,7 @@
 #include "fcdp/Import/Variants.h"
 #include "fcdp/Report/Text.h"
 #include "fcdp/Support/InputFile.h"
+#include "fcdp/Support/Printable.h"
 #include "fcdp/Target/ObjectEmission.h"
 #include "fcdp/Target/ObjectReading.h"
 #include "fcdp/Transforms/Pipeline.h"
@@ -41,7 +42,7 @@ public:
 
 private:
   LogicalResult fail(const Twine &message) {
-    errors << "error: " << message << '\n';
+    errors << "error: " << printable(message.str()) << '\n';
     return failure();
   }
   LogicalResult runPasses(llvm::raw_ostream &summary);
@@ -112,6 +113,8 @@ LogicalResult Driver::predict(llvm::raw_ostream &stream) {
                   mesh.getLocal(), options.step.pipeline.profile);
   if (!cluster)
     return fail("--cluster: " + toString(cluster.takeError()));
+  if (failed(checkSimulable(*module)))
+    return failure();
   SimulatedStep step = simulateOn(*module, *cluster);
   step.prediction.bounds = boundOn(*module, *cluster);
   addScenarios(step, *cluster);

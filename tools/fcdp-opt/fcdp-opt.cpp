@@ -6,34 +6,78 @@
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Conversion/Passes.h"
 #include "fcdp/Support/InputFile.h"
+#include "fcdp/Support/Nesting.h"
 #include "fcdp/Support/OutputFile.h"
+#include "fcdp/Support/Printable.h"
+#include "fcdp/Support/ToolMain.h"
 #include "fcdp/Transforms/Passes.h"
 #include "fcdp/Transforms/Pipeline.h"
 
+#include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+
+static llvm::Error cannotOpen(llvm::StringRef path, llvm::Error reason) {
+  return llvm::createStringError("cannot open '" + path +
+                                 "': " + toString(std::move(reason)));
+}
+
+/// Reads the input, within limits that MLIR's own function does not have.
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+read(llvm::StringRef path) {
+  auto text = fcdp::readInputFileOrStdin(path);
+  if (!text)
+    return cannotOpen(path, text.takeError());
+  if (mlir::isBytecode((*text)->getMemBufferRef()))
+    return text;
+  if (auto line = fcdp::findTooDeep((*text)->getBuffer())) {
+    llvm::errs() << (*text)->getBufferIdentifier() << ':' << *line << ": ";
+    return llvm::createStringError(fcdp::kTooDeep);
+  }
+  return text;
+}
 
 /// MLIR's own function empties the output before it reads the input.
 static llvm::Expected<bool> run(int argc, char **argv,
                                 mlir::DialectRegistry &registry) {
   auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "fcdp step optimizer\n", registry);
-  for (const std::string &path : {input, output})
-    if (llvm::Error error = fcdp::checkNoPipe(path))
-      return llvm::createStringError("cannot open '" + path +
-                                     "': " + toString(std::move(error)));
+  auto config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects() || config.shouldListPasses())
+    return succeeded(mlir::MlirOptMain(argc, argv, input, output, registry));
+  if (llvm::Error error = fcdp::checkNoPipe(output))
+    return cannotOpen(output, std::move(error));
   if (llvm::Error error = fcdp::checkOutputs({{"-o", output}}, {{"IN", input}}))
     return std::move(error);
-  auto optimize = [&, in = llvm::StringRef(input)](llvm::StringRef out) {
-    return succeeded(mlir::MlirOptMain(argc, argv, in, out, registry));
+  auto text = read(input);
+  if (!text)
+    return text.takeError();
+  auto optimize = [&](llvm::raw_ostream &stream) {
+    return succeeded(
+        mlir::MlirOptMain(stream, std::move(*text), registry, config));
   };
-  if (fcdp::isStream(output))
-    return optimize(output);
-  return fcdp::replaceFileIf(output, optimize);
+  bool isDone = false;
+  if (fcdp::isStream(output)) {
+    if (llvm::Error error = fcdp::printToFile(
+            output, [&](auto &stream) { isDone = optimize(stream); }))
+      return std::move(error);
+    return isDone;
+  }
+  return fcdp::replaceFileIf(output, [&](llvm::StringRef temporary) {
+    llvm::Error error = fcdp::writeFile(temporary, [&](auto &stream) {
+      isDone = optimize(stream);
+      return llvm::Error::success();
+    });
+    if (!error)
+      return isDone;
+    llvm::errs() << "error: " << fcdp::printable(toString(std::move(error)))
+                 << '\n';
+    return false;
+  });
 }
 
-int main(int argc, char **argv) {
+static int optimize(int argc, char **argv) {
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, mlir::LLVM::LLVMDialect,
                   fcdp::FcdpDialect, fcdp::aten::AtenDialect>();
@@ -44,6 +88,11 @@ int main(int argc, char **argv) {
   fcdp::registerFcdpConversionPasses();
   llvm::Expected<bool> isDone = run(argc, argv, registry);
   if (!isDone)
-    llvm::errs() << "error: " << toString(isDone.takeError()) << '\n';
+    llvm::errs() << "error: " << fcdp::printable(toString(isDone.takeError()))
+                 << '\n';
   return isDone && *isDone ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv) {
+  return fcdp::runToolMain([&] { return optimize(argc, argv); });
 }

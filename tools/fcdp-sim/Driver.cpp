@@ -14,6 +14,7 @@
 #include "fcdp/Report/Text.h"
 #include "fcdp/Report/Trace.h"
 #include "fcdp/Support/OutputFile.h"
+#include "fcdp/Support/Printable.h"
 #include "llvm/Support/Process.h"
 
 using namespace mlir;
@@ -34,7 +35,7 @@ public:
 
 private:
   LogicalResult fail(const Twine &message) {
-    errors << "error: " << message << '\n';
+    errors << "error: " << printable(message.str()) << '\n';
     return failure();
   }
   LogicalResult simulateAll();
@@ -83,7 +84,7 @@ LogicalResult Driver::simulate(StringRef input, ModuleOp step,
                  strategy.str());
   std::optional<PlannedStep> planned =
       planCopy(step, withoutBudget(asked.pipeline), progress.getTiming());
-  if (!planned)
+  if (!planned || failed(checkSimulable(*planned->module)))
     return failure();
   MeshOp mesh = getMesh(*planned->module);
   llvm::Expected<Cluster> cluster =

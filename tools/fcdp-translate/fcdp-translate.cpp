@@ -6,6 +6,8 @@
 #include "fcdp/Import/Pt2.h"
 #include "fcdp/Support/InputFile.h"
 #include "fcdp/Support/OutputFile.h"
+#include "fcdp/Support/Printable.h"
+#include "fcdp/Support/ToolMain.h"
 
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
 
@@ -62,20 +64,27 @@ static bool translate(std::vector<std::string> arguments) {
 
 static llvm::Expected<bool> run(int argc, char **argv) {
   Arguments arguments(argc, argv);
+  // An option such as --help reads nothing.
+  if (arguments.inputs.empty() &&
+      llvm::any_of(arguments.all, [](StringRef argument) {
+        return argument.ends_with("-pt2");
+      }))
+    arguments.inputs.push_back("-");
   std::string output = "-";
   if (arguments.output)
     output = arguments.all[*arguments.output].substr(arguments.prefix.size());
-  auto check = [](StringRef path) -> llvm::Error {
-    if (llvm::Error error = fcdp::checkNoPipe(path))
-      return llvm::createStringError("cannot open '" + path +
-                                     "': " + toString(std::move(error)));
-    return llvm::Error::success();
+  auto cannotOpen = [](StringRef path, llvm::Error reason) {
+    return llvm::createStringError("cannot open '" + path +
+                                   "': " + toString(std::move(reason)));
   };
-  if (llvm::Error error = check(output))
-    return std::move(error);
+  if (llvm::Error error = fcdp::checkNoPipe(output))
+    return cannotOpen(output, std::move(error));
   for (StringRef input : arguments.inputs) {
-    if (llvm::Error error = check(input))
-      return std::move(error);
+    if (llvm::Error error = fcdp::checkInput(input))
+      return cannotOpen(input, std::move(error));
+    // MLIR's own function reads a stream without end until no memory is left.
+    if (llvm::Error error = fcdp::bufferStream(input))
+      return cannotOpen(input, std::move(error));
     if (llvm::Error error =
             fcdp::checkOutputs({{"-o", output}}, {{"IN", input}}))
       return std::move(error);
@@ -89,11 +98,16 @@ static llvm::Expected<bool> run(int argc, char **argv) {
   });
 }
 
-int main(int argc, char **argv) {
+static int translate(int argc, char **argv) {
   fcdp::registerImportPt2Translation();
   fcdp::registerTestReadPt2Translation();
   llvm::Expected<bool> isDone = run(argc, argv);
   if (!isDone)
-    llvm::errs() << "error: " << toString(isDone.takeError()) << '\n';
+    llvm::errs() << "error: " << fcdp::printable(toString(isDone.takeError()))
+                 << '\n';
   return isDone && *isDone ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv) {
+  return fcdp::runToolMain([&] { return translate(argc, argv); });
 }

@@ -66,6 +66,11 @@ StepProgram makeStepProgram(mlir::ModuleOp module,
 StepProgram makeStepProgram(mlir::ModuleOp module, const Cluster &cluster,
                             std::optional<int64_t> variant = std::nullopt);
 
+/// Emits an error if a step has more operations, with those of each micro-batch
+/// counted, than can be simulated: the time and the memory of a simulation grow
+/// with them.
+mlir::LogicalResult checkSimulable(mlir::ModuleOp module);
+
 /// Simulates two steps in a row and returns the times of the second, and what
 /// outer updates add to each step on average. If `trace`
 /// is not null, it gets the work of that step in order of its end. Functions

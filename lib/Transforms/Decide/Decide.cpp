@@ -7,6 +7,7 @@
 #include "Shard/ShardStates.h"
 #include "StepPlanning.h"
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Options/WireSpec.h"
 #include "fcdp/Transforms/PipelineOptions.h"
@@ -185,6 +186,8 @@ StepChoices DecidePass::getChoices(const Cluster &described) {
 
 FailureOr<StepDecisions> DecidePass::planByCost() {
   ModuleOp module = getOperation();
+  if (failed(checkSimulable(module)))
+    return failure();
   FailureOr<Cluster> described = getCluster("strategy");
   if (failed(described))
     return failure();

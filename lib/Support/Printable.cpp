@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Support/Printable.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+/// Returns the bytes of the control character that `text` begins with, or 0.
+static size_t countControlBytes(StringRef text) {
+  const auto byteAt = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  if (byteAt(0) < 0x20 || byteAt(0) == 0x7f)
+    return 1;
+  // U+0080 to U+009F as UTF-8.
+  const bool isUpper = text.size() > 1 && byteAt(0) == 0xc2 &&
+                       byteAt(1) >= 0x80 && byteAt(1) <= 0x9f;
+  return isUpper ? 2 : 0;
+}
+
+std::string fcdp::printable(StringRef line) {
+  std::string printed;
+  raw_string_ostream stream(printed);
+  while (!line.empty()) {
+    const size_t count = countControlBytes(line);
+    for (char c : line.take_front(count))
+      if (c == '\n')
+        stream << "\\n";
+      else
+        stream << format("\\x%02x", static_cast<uint8_t>(c));
+    if (count == 0)
+      stream << line.front();
+    line = line.drop_front(std::max<size_t>(count, 1));
+  }
+  return printed;
+}

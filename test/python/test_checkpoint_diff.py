@@ -126,6 +126,10 @@ def test_many_chunks(tmp_path, ckpt, monkeypatch):
     state[0].tensor[9, 9] += 1
     third = write(tmp_path / "c", state, world_size=2)
     assert json.loads(ckpt("diff", first, third, "--json").out)["different"][0]["different"] == 1
+    # In several chunks.
+    state[0].tensor[0, :2] += 1
+    fourth = write(tmp_path / "d", state, world_size=2)
+    assert json.loads(ckpt("diff", first, fourth, "--json").out)["different"][0]["different"] == 3
 
 
 def test_an_incomplete_checkpoint_is_an_error(tmp_path, ckpt, states):

@@ -53,6 +53,13 @@ def test_shared_memory_that_is_not_a_tie(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_buffer_inside_a_parameter(tmp_path):
+    model = Tiny()
+    model.register_buffer("tail", model.embed.weight.detach().view(-1)[2:])
+    with pytest.raises(fcdp.ExportError, match="'embed.weight' and 'tail' share memory"):
+        fcdp.export(model, tiny_inputs(), tmp_path / "step.pt2")
+
+
 def test_changed_buffer_with_two_names(tmp_path):
     class SharedNorm(nn.Module):
         def __init__(self):

@@ -5,6 +5,11 @@
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 strategy=fcdp optimizer=sgd" -o %t/two.mlir
 // RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan | diff %t/one.mlir -
 
+// A bucket of several units has as many live ranges as the uses of others make of it: two here.
+// RUN: fcdp-opt %t/merged.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 optimizer=sgd bucket-bytes=4096" -o %t/merged.planned
+// RUN: FileCheck %s --check-prefix=MERGED --input-file=%t/merged.planned
+// MERGED: fcdp.all_gather %{{.*}} of @bucket.a..b over @world[node] range 1
+
 //===--- Order
 // The gather's wait for the gather that feeds it.
 // RUN: %edit %t/one.mlir --in only_microbatch --replace "fcdp.wait %3 on intra" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
@@ -196,6 +201,31 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     %1 = aten.call "aten.mul.Tensor"(self = %0, other = %w) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
     fcdp.loss %l : tensor<f32>
     fcdp.gradient %1 of @w : tensor<64xf32>
+    return
+  }
+}
+
+//--- merged.mlir
+module attributes {fcdp.phase = #fcdp.phase<imported>} {
+  fcdp.parameter @a : tensor<64xf32> unit "a" trainable names ["a"]
+  fcdp.parameter @c : tensor<64xbf16> unit "c" names ["c"]
+  fcdp.parameter @b : tensor<64xf32> unit "b" trainable names ["b"]
+  fcdp.input @x : tensor<64xf32> name "x"
+  func.func @step() {
+    %a = fcdp.read_parameter @a : tensor<64xf32>
+    %b = fcdp.read_parameter @b : tensor<64xf32>
+    %c = fcdp.read_parameter @c : tensor<64xbf16>
+    %x = fcdp.read_input @x : tensor<64xf32>
+    %0 = aten.call "aten.mul.Tensor"(self = %x, other = %a) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %1 = aten.call "aten.mul.Tensor"(self = %0, other = %b) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %2 = aten.call "aten._to_copy.default"(self = %c, dtype = f32) : (tensor<64xbf16>) -> tensor<64xf32>
+    %3 = aten.call "aten.mul.Tensor"(self = %1, other = %2) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %l = aten.call "aten.sum.default"(self = %3) : (tensor<64xf32>) -> tensor<f32>
+    %4 = aten.call "aten.mul.Tensor"(self = %0, other = %b) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    %5 = aten.call "aten.mul.Tensor"(self = %x, other = %a) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>
+    fcdp.loss %l : tensor<f32>
+    fcdp.gradient %4 of @b : tensor<64xf32>
+    fcdp.gradient %5 of @a : tensor<64xf32>
     return
   }
 }

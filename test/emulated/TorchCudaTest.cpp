@@ -169,7 +169,8 @@ TEST_F(TorchCuda, PutsResultsIntoTheArenaAndRawMemoryElsewhere) {
   ASSERT_EQ(cudaMalloc(&arena, arenaBytes), cudaSuccess);
   auto *base = static_cast<std::byte *>(arena);
   {
-    ResultPool pool({base, arenaBytes, 0, nullptr, kDevice}, *system);
+    ResultPool pool({.base = base, .bytes = arenaBytes, .device = kDevice},
+                    *system);
     for (int step = 0; step < 2; ++step) {
       pool.beginStep();
       {

@@ -212,6 +212,10 @@ nlohmann::json savedJob(const Inputs &inputs) {
   return nlohmann::json::parse(describePosition(inputs, 3).dump());
 }
 
+std::vector<std::string> goOn(const nlohmann::json &job, Inputs &inputs) {
+  return goOnAtPosition(JsonNode(job, "job"), 3, inputs);
+}
+
 TEST_F(InputsTest, GoesOnAtTheSavedPosition) {
   addInput("x", plan::DType::f32, {1});
   std::vector<InputOption> options = {
@@ -220,13 +224,13 @@ TEST_F(InputsTest, GoesOnAtTheSavedPosition) {
   Inputs whole(plan, options, data), half(plan, options, data);
   nlohmann::json job = savedJob(whole);
   EXPECT_EQ(job["rows"], 12);
-  EXPECT_TRUE(goOnAtPosition(job, 3, half).empty());
+  EXPECT_TRUE(goOn(job, half).empty());
   for (int64_t step = 3; step < 9; ++step)
     EXPECT_EQ(row<float>(half, step, 1, 1), row<float>(whole, step, 1, 1));
   // With one micro-batch a step reads half as many rows.
   plan.microBatches = 1;
   Inputs other(plan, options, data);
-  EXPECT_TRUE(goOnAtPosition(job, 3, other).empty());
+  EXPECT_TRUE(goOn(job, other).empty());
   EXPECT_EQ(other.firstRowOf(3), 12);
   EXPECT_EQ(other.firstRowOf(4), 14);
 }
@@ -237,17 +241,17 @@ TEST_F(InputsTest, SaysThatTheDataDiffers) {
       {"x", writeNpy<float>("<f4", "2, 1", {0, 1})}};
   nlohmann::json job = savedJob(Inputs(plan, one));
   Inputs shuffled(plan, one, parseDataOptions("shuffle=7"));
-  auto said = goOnAtPosition(job, 3, shuffled);
+  auto said = goOn(job, shuffled);
   ASSERT_EQ(said.size(), 1u);
   EXPECT_EQ(said[0], "--data: was \"\" when the checkpoint was saved, is "
                      "\"shuffle=7\"; rows of this epoch may be read twice or "
                      "not at all");
   Inputs longer(plan, {{"x", writeNpy<float>("<f4", "3, 1", {0, 1, 2})}});
-  said = goOnAtPosition(job, 3, longer);
+  said = goOn(job, longer);
   ASSERT_EQ(said.size(), 1u);
   EXPECT_NE(said[0].find("rows of the files: was [2] "), std::string::npos);
   Inputs random(plan, {{"x", "random:1"}});
-  EXPECT_EQ(goOnAtPosition(job, 3, random).size(), 2u);
+  EXPECT_EQ(goOn(job, random).size(), 2u);
 }
 
 TEST_F(InputsTest, SavedPositionsOfOtherPrograms) {
@@ -255,15 +259,14 @@ TEST_F(InputsTest, SavedPositionsOfOtherPrograms) {
   Inputs inputs(plan, {{"x", writeNpy<float>("<f4", "2, 1", {0, 1})}});
   for (const char *text :
        {"{}", R"({"rows": -1})", R"({"rows": "4"})", R"({"rows": 1.5})"}) {
-    EXPECT_TRUE(goOnAtPosition(nlohmann::json::parse(text), 3, inputs).empty());
+    EXPECT_TRUE(goOn(nlohmann::json::parse(text), inputs).empty());
     EXPECT_EQ(inputs.firstRowOf(3), 12) << text;
   }
   auto strange = nlohmann::json::parse(
       R"({"rows": 8, "inputs": ["x"], "data": 4, "file_rows": {}})");
-  EXPECT_EQ(goOnAtPosition(strange, 3, inputs).size(), 2u);
+  EXPECT_EQ(goOn(strange, inputs).size(), 2u);
   EXPECT_EQ(inputs.firstRowOf(3), 8);
-  EXPECT_THROW(goOnAtPosition({{"rows", ~uint64_t(0)}}, 3, inputs),
-               std::runtime_error);
+  EXPECT_THROW(goOn({{"rows", ~uint64_t(0)}}, inputs), std::runtime_error);
 }
 
 TEST_F(InputsTest, AFileThatShrinksIsNamed) {

@@ -59,12 +59,12 @@ void ResidualLoadTest::save() {
       values.push_back(left(node, i));
     std::vector<SafetensorsWriter::Entry> entries = {
         {{pieceName(state, piece)}, {kElements}, DType::F32}};
-    index.files.push_back({rankFileName(node, kSavedNodes),
-                           SafetensorsWriter::fileBytes(entries)});
-    writeRankFile(partialPath(run, index.step) + "/" + index.files[node].name,
-                  entries, [&](SafetensorsWriter &writer) {
-                    writer.write(std::as_bytes(std::span(values)));
-                  });
+    CheckpointFile file;
+    file.name = rankFileName(node, kSavedNodes);
+    file.bytes = rankFileBytes(entries);
+    file.digest = writeRankFile(partialPath(run, index.step) + "/" + file.name,
+                                entries, std::as_bytes(std::span(values)));
+    index.files.push_back(file);
   }
   index.states = {state};
   commitCheckpoint(run, index);

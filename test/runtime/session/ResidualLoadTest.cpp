@@ -15,7 +15,7 @@ using namespace fcdp::test;
 namespace {
 
 constexpr uint32_t kSavedNodes = 2;
-constexpr int64_t kElements = 6;
+constexpr int64_t kResiduals = 6;
 
 /// What a node has left out of an element of the parameter.
 float left(uint32_t node, int64_t element) {
@@ -51,14 +51,14 @@ void ResidualLoadTest::save() {
   makeRunFolder(run);
   beginCheckpoint(run, index.step);
   for (uint32_t node = 0; node < kSavedNodes; ++node) {
-    CheckpointPiece piece{node, 0, kElements};
+    CheckpointPiece piece{node, 0, kResiduals};
     piece.node = node;
     state.pieces.push_back(piece);
     std::vector<float> values;
-    for (int64_t i = 0; i < kElements; ++i)
+    for (int64_t i = 0; i < kResiduals; ++i)
       values.push_back(left(node, i));
     std::vector<SafetensorsWriter::Entry> entries = {
-        {{pieceName(state, piece)}, {kElements}, DType::F32}};
+        {{pieceName(state, piece)}, {kResiduals}, DType::F32}};
     CheckpointFile file;
     file.name = rankFileName(node, kSavedNodes);
     file.bytes = rankFileBytes(entries);

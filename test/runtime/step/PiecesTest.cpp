@@ -114,7 +114,7 @@ constexpr const char *kLion =
 constexpr const char *kAdamW8bit =
     R"({"kind": "adamw8bit", "lr": 0.1, "beta1": 0.9, "beta2": 0.999,
         "eps": 1e-8, "weight_decay": 0.01})";
-constexpr const char *kMomentum =
+constexpr const char *kSgdMomentum =
     R"({"kind": "sgd", "lr": 0.5, "momentum": 0.9})";
 
 const std::vector<UpdateState> kEightBits = {
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
         UpdateCase{"AdamW8bit", kAdamW8bit, "f32", kEightBits},
         UpdateCase{"AdamW8bitOnBf16", kAdamW8bit, "bf16", kEightBits},
         UpdateCase{"MomentumOnBf16",
-                   kMomentum,
+                   kSgdMomentum,
                    "bf16",
                    {{"momentum_buffer", "bf16", 2 * kNumUpdated}}}),
     [](const auto &info) { return std::string(info.param.name); });

@@ -771,8 +771,7 @@ TEST_F(CostModelTest, BytesOfOtherOperators) {
 }
 
 TEST_F(CostModelTest, NoSizesNoCrash) {
-  for (std::string type : {"tensor<?x?xf32>", "tensor<0x0xf32>",
-                           "tensor<4611686018427387904x4xf32>"}) {
+  for (std::string type : {"tensor<?x?xf32>", "tensor<0x0xf32>"}) {
     double seconds =
         cost("%c = aten.call \"aten.mm.default\"(self = %a, mat2 = %a0) : (" +
                  type + ", " + type + ") -> " + type,

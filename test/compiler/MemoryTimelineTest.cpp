@@ -18,6 +18,7 @@ namespace {
 constexpr const char *kSymbols = R"(
   fcdp.parameter @w : tensor<64xf32> unit "" trainable names ["w"]
   fcdp.input @x : tensor<64xf32> name "x"
+  fcdp.input @rows : tensor<2x64xf32> name "rows"
   fcdp.bucket @b unit "" elements 64 storage f32 wire f32 trainable members [@w at 0]
 )";
 constexpr const char *kFourRanks = R"(
@@ -96,9 +97,9 @@ namespace {
 constexpr const char *kGradients = R"(
   fcdp.state @b.grad grad of @b in device : tensor<16xf32>
   func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>} {
-    %x = fcdp.read_input @x : tensor<64xf32>
-    %g = aten.call "aten.mm.default"(self = %x, mat2 = %x) : (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32> // 1
-    %l = aten.call "aten.sum.default"(self = %x) : (tensor<64xf32>) -> tensor<f32>
+    %x = fcdp.read_input @rows : tensor<2x64xf32>
+    %g = aten.call "aten.sum.dim_IntList"(self = %x, dim = [0]) : (tensor<2x64xf32>) -> tensor<64xf32> // 1
+    %l = aten.call "aten.sum.default"(self = %x) : (tensor<2x64xf32>) -> tensor<f32>
     fcdp.loss %l : tensor<f32>
     %p = fcdp.pack @b(%g as @w) : (tensor<64xf32>) -> tensor<64xf32> // 4
     %t0 = fcdp.record on compute

@@ -257,9 +257,12 @@ TEST_F(InputsTest, SaysThatTheDataDiffers) {
 TEST_F(InputsTest, SavedPositionsOfOtherPrograms) {
   addInput("x", plan::DType::f32, {1});
   Inputs inputs(plan, {{"x", writeNpy<float>("<f4", "2, 1", {0, 1})}});
+  EXPECT_TRUE(goOn(nlohmann::json::object(), inputs).empty());
+  EXPECT_EQ(inputs.firstRowOf(3), 12);
   for (const char *text :
-       {"{}", R"({"rows": -1})", R"({"rows": "4"})", R"({"rows": 1.5})"}) {
-    EXPECT_TRUE(goOn(nlohmann::json::parse(text), inputs).empty());
+       {R"({"rows": -1})", R"({"rows": "4"})", R"({"rows": 1.5})"}) {
+    EXPECT_THROW(goOn(nlohmann::json::parse(text), inputs), std::runtime_error)
+        << text;
     EXPECT_EQ(inputs.firstRowOf(3), 12) << text;
   }
   auto strange = nlohmann::json::parse(

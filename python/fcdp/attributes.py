@@ -9,11 +9,13 @@ import contextlib
 import enum
 import functools
 import itertools
+import operator
 import pickle
 import random
 import sys
 import sysconfig
 import types
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,12 +212,8 @@ class _Walk:
         elif isinstance(value, functools.partial):
             for part in (value.func, value.args, value.keywords):
                 self._value(path, part)
-        elif isinstance(value, itertools.count):
-            self.values[path] = repr(value)
-        elif isinstance(value, types.GeneratorType):
-            self.values[path] = value.gi_frame and value.gi_frame.f_lasti
-        elif hasattr(type(value), "__length_hint__"):
-            self.values[path] = value.__length_hint__()
+        elif hasattr(type(value), "__next__") and not _is_users_module(type(value).__module__):
+            self.values[path] = _position(value)
         elif type(value).__module__ == "numpy" and hasattr(value, "tobytes"):
             self.values[path] = (value.shape, value.tobytes() if value.nbytes <= _MOST_BYTES else None)
         else:
@@ -269,6 +267,24 @@ class _Walk:
         for name in _names(function.__code__):
             if name in function.__globals__:
                 self._value(f"{function.__module__}.{name}", function.__globals__[name])
+
+
+def _position(value: Any) -> Any:
+    """Returns something that is another value once an iterator of Python's own, or a part of one, has gone on."""
+    if isinstance(value, tuple):
+        return tuple(_position(part) for part in value)
+    if isinstance(value, types.GeneratorType):
+        return value.gi_frame and value.gi_frame.f_lasti
+    if isinstance(value, (itertools.count, *_PLAIN)):
+        return repr(value)
+    if _is_users_module(type(value).__module__):
+        return None
+    left = operator.length_hint(value, -1)
+    if left < 0 and type(value).__module__ in ("builtins", "itertools"):
+        with warnings.catch_warnings(), contextlib.suppress(TypeError):  # Not all have it, and with Python 3.14 fewer.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return _position(value.__reduce__()[1:])
+    return left
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

@@ -376,6 +376,10 @@ def freeze_second(model):
     model.second.requires_grad_(False)
 
 
+def take_next(model, x):
+    return model.first(x) * next(model.numbers)
+
+
 LEFT = [
     (count_in("calls"), as_told("calls", 0), r"forward changes 'calls': it was 0, and is 1 .*register_buffer"),
     (count_in("second.calls"), lambda model: setattr(model.second, "calls", 0.5), "changes 'second.calls': it was 0.5, and is 1.5"),
@@ -383,7 +387,11 @@ LEFT = [
     (count_in("counts[1][0]"), as_told("counts", ({}, [3])), r"changes 'counts\[1\]\[0\]'"),
     (count_in("counts.calls"), as_told("counts", Counts()), "changes 'counts.calls'"),
     (count_in("counts['a']"), as_told("counts", collections.Counter()), r"changes 'counts\['a'\]'"),
-    (lambda model, x: model.first(x) * next(model.numbers), as_told("numbers", itertools.count()), r"changes 'numbers': .*count\(1\)"),
+    (take_next, as_told("numbers", itertools.count()), r"changes 'numbers': .*count\(1\)"),
+    (take_next, lambda model: setattr(model, "numbers", iter([1, 2, 3])), "changes 'numbers'"),
+    (take_next, lambda model: setattr(model, "numbers", itertools.cycle([1, 2])), "changes 'numbers'"),
+    (take_next, lambda model: setattr(model, "numbers", (number for number in range(9))), "changes 'numbers'"),
+    (take_next, lambda model: setattr(model, "numbers", map(float, [1, 2, 3])), "changes 'numbers'"),
     (lambda model, x: [model.first(x), model.seen.append(1)][0], as_told("seen", []), r"changes 'len\(seen\)'"),
     (lambda model, x: [model.first(x), model.seen.add(len(model.seen))][0], as_told("seen", set()), "changes 'seen'"),
     (lambda model, x: [model.first(x), model.train(not model.training)][0], None, "changes 'training'"),
@@ -406,6 +414,11 @@ LEFT = [
 @pytest.mark.parametrize(("forward", "prepare", "message"), LEFT)
 def test_what_a_pass_leaves_for_the_next(tmp_path, forward, prepare, message):
     refused(tmp_path, lambda: Pair(forward, prepare), message)
+
+
+def test_an_iterator_without_an_end(tmp_path):
+    """It has no position."""
+    export(tmp_path, lambda: Pair(take_next, lambda model: setattr(model, "numbers", itertools.repeat(2))))
 
 
 def test_a_generator_of_the_model(tmp_path):

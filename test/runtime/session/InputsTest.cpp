@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/Permutation.h"
 #include "inputs/SavedPosition.h"
+#include "inputs/Shapes.h"
 #include "plan/FakeStep.h"
 
 #include <cstring>
@@ -270,6 +271,45 @@ TEST_F(InputsTest, SavedPositionsOfOtherPrograms) {
   EXPECT_EQ(goOn(strange, inputs).size(), 2u);
   EXPECT_EQ(inputs.firstRowOf(3), 8);
   EXPECT_THROW(goOn({{"rows", ~uint64_t(0)}}, inputs), std::runtime_error);
+}
+
+/// Shorter positions would be padded by themselves, to other positions than the
+/// tokens have.
+TEST_F(InputsTest, RowsOfAStepOfSeveralShapesHaveEqualSizes) {
+  for (uint32_t variant = 0; variant < 2; ++variant) {
+    plan.functions.push_back(std::make_unique<plan::FunctionT>());
+    plan.functions.back()->role = plan::Role::only_microbatch;
+    plan.functions.back()->variant = variant;
+    for (const char *name : {"ids", "positions"}) {
+      addInput(name, plan::DType::i64, {variant == 0 ? 2 : 4}, 100);
+      plan.inputs.back()->variant = variant;
+    }
+  }
+  const Shapes shapes(plan, {});
+  auto open = [&](int64_t idsSize, int64_t positionsSize) {
+    auto save = [&](const std::string &name, int64_t size) {
+      std::string zeros(size * sizeof(int64_t), 0);
+      return write(name, npy("<i8", "1, " + std::to_string(size), zeros));
+    };
+    Inputs(plan,
+           {{"ids", save("ids.npy", idsSize)},
+            {"positions", save("positions.npy", positionsSize)}},
+           {}, /*ofEvaluation=*/false, &shapes);
+  };
+  open(4, 4);
+  open(3, 3);
+  try {
+    open(4, 3);
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_EQ(
+        std::string(error.what())
+            .find("rows of the files of --input: got size 4 of dimension 0 of "
+                  "input 'ids', and size 3 of dimension 0 of input "
+                  "'positions'"),
+        0u)
+        << error.what();
+  }
 }
 
 TEST_F(InputsTest, AFileThatShrinksIsNamed) {

@@ -129,21 +129,17 @@ def steps_until_closed():
     except fcdp.StepError as error:
         ended.append(str(error))
 
-while not ended:
-    thread = threading.Thread(target=steps_until_closed)
-    thread.start()
-    while thread.is_alive():
-        try:
-            step.close()
-            break
-        except fcdp.StepError as error:
-            assert (error.code, str(error)) == ("busy", busy), error
-    thread.join()
-    if ended[0] == busy:  # it met the call that closes
-        ended.clear()
+thread = threading.Thread(target=steps_until_closed)
+thread.start()
+while True:
+    try:
         step.close()
-        step = compiled()
-assert ended[0] in ("the step is closed", "the session is closed"), ended
+        break
+    except fcdp.StepError as error:
+        assert (error.code, str(error)) == ("busy", busy), error
+thread.join()
+# Its last step may meet the call that closes.
+assert ended[0] in (busy, "the step is closed", "the session is closed"), ended
 
 # A program may end while a thread of it steps.
 step = compiled()
@@ -191,6 +187,33 @@ def test_a_loop_that_ends_early(tmp_path: Path, end: str) -> None:
     )
     assert ranks[0].out.startswith(expected), ranks
     assert expected in ranks[1].out + ranks[1].error, ranks
+
+
+ENDS_BETWEEN = (
+    BEGIN
+    + """
+step.close()
+if step.rank == 0:
+    sys.exit()
+begin = time.monotonic()
+message = refused(compiled)
+assert "rank 0" in message and time.monotonic() - begin < 30, message
+"""
+)
+
+
+@pytest.mark.parametrize("serves", [True, False], ids=["rank", "torchrun"])
+def test_a_rank_that_ends_before_it_compiles_again(tmp_path: Path, serves: bool) -> None:
+    """By whomever the store of the job is served."""
+    script = tmp_path / "between.py"
+    script.write_text(ENDS_BETWEEN)
+    if serves:
+        run_ranks(script, [tmp_path / "cache"], rank_environments(Config("", 1, 2)))
+        return
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", script, tmp_path / "cache"]
+    with started([(run, environment())]) as (job,):
+        output, errors = job.communicate(timeout=180)
+        assert job.returncode == 0, output + errors
 
 
 TORCHRUN = (

@@ -95,7 +95,8 @@ def describe_call(call: Call) -> str:
     for name, value in call.given.items():
         leaves = [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
         if leaves:
-            texts.append(f"{name}: " + ", ".join(f"{str(leaf.dtype).removeprefix('torch.')} {list(leaf.shape)}" for leaf in leaves))
+            types = [f"{str(leaf.dtype).removeprefix('torch.')} {list(leaf.shape)}" for leaf in leaves]
+            texts.append(f"{name}: {', '.join(types)}")
         elif isinstance(value, (bool, int, float, str, type(None))):
             texts.append(f"{name}: {value!r}")
     return "; ".join(texts)

@@ -146,6 +146,7 @@ def compile(
             "cuda_graphs": str(cuda_graphs),
         },
     )
+    job.forget()  # All ranks have it, or they could not have met.
     evaluated = None if evaluation is None else Arguments(evaluation, micro_batches=1)
     arguments_of_step = Arguments(examples[-1], micro_batches, may_be_smaller=len(examples) > 1)
     step = Step(session, arguments_of_step, job, evaluated)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ranks of a job, as its launcher started them, and the store over which they exchange what one of them has made."""
 
+import atexit
+import contextlib
 import ctypes
 import datetime
 import errno
@@ -13,13 +15,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch.distributed import DistError, TCPStore
+from torch.distributed import DistError, DistStoreError, TCPStore
 
 from fcdp.errors import StepError
 from fcdp.loop.library import call
 
 # Exporting and compiling a large model takes minutes.
 _TIMEOUT = datetime.timedelta(hours=1)
+
+# By host, port and process. They stay until the process ends: a rank that compiles again may have connected to the server of
+# the call before, which must not go then.
+_stores: dict[tuple[str, int, int], TCPStore] = {}
+_LOOK_EVERY = datetime.timedelta(seconds=1)
 _PROOF_BYTES = hashlib.sha256().digest_size
 
 
@@ -55,9 +62,9 @@ class Job:
         self.launch = launch
         self.number = number
         self._prefix = f"fcdp/compile/{launch.restarts}/{number}/"
-        self._store = _open_store(launch) if launch.num_ranks > 1 else None
-        if self._store is not None:
-            _leave_to_parent(self._store)
+        self._ended = f"fcdp/ended/{launch.restarts}/"
+        self._store = _store_of(launch, self._ended + str(launch.rank)) if launch.num_ranks > 1 else None
+        self._sent: list[str] = []
 
     @property
     def serves_store(self) -> bool:
@@ -86,8 +93,15 @@ class Job:
         self._send(key, b"+" + made)
         return made
 
+    def forget(self) -> None:
+        """Frees what this rank has made for the others. To be called when they have received it."""
+        for key in self._sent:
+            self._store.delete_key(key)
+        self._sent.clear()
+
     def _send(self, key: str, value: bytes) -> None:
         self._store.set(key, self._proof_of(key, value) + value)
+        self._sent.append(key)
 
     def _proof_of(self, key: str, value: bytes) -> bytes:
         """The store does what anybody says, and a step that is received is loaded like a program."""
@@ -95,6 +109,7 @@ class Job:
 
     def _receive(self, key: str, rank: int) -> bytes:
         try:
+            self._wait_for(key, rank)
             received = self._store.get(key)
         except DistError as error:
             raise StepError("peer failed", f"rank {rank} did not make {key}: {error}") from error
@@ -107,6 +122,31 @@ class Job:
         if value[:1] == b"-":
             raise StepError("peer failed", f"rank {rank}: {value[1:].decode()}")
         return value[1:]
+
+    def _wait_for(self, key: str, rank: int) -> None:
+        for _ in range(_TIMEOUT // _LOOK_EVERY):
+            with contextlib.suppress(DistStoreError):
+                self._store.wait([key], _LOOK_EVERY)
+                return
+            if self._store.check([f"{self._ended}{rank}"]) and not self._store.check([key]):
+                raise StepError("peer failed", f"rank {rank} ended before it made {key}")
+        raise StepError("peer failed", f"rank {rank} did not make {key} within {_TIMEOUT}")
+
+
+def _store_of(launch: Launch, ended: str) -> TCPStore:
+    """Returns the store of this process's job, in which `ended` is set when the process exits."""
+    address = launch.host, launch.port, os.getpid()
+    if address not in _stores:
+        store = _stores[address] = _open_store(launch)
+        _leave_to_parent(store)
+        atexit.register(_say_the_end, store, ended, os.getpid())
+    return _stores[address]
+
+
+def _say_the_end(store: TCPStore, ended: str, process: int) -> None:
+    if os.getpid() == process:  # and not one that was forked from it
+        with contextlib.suppress(DistError):  # Whoever served the store may have ended first.
+            store.set(ended, "")
 
 
 def _leave_to_parent(store: TCPStore) -> None:

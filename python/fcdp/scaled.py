@@ -19,6 +19,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
+from fcdp.attributes import unchanged_attributes
 from fcdp.call import Call, make_call
 from fcdp.eager import StepResult
 from fcdp.empty import replaced
@@ -140,7 +141,9 @@ class _Checker:
         return found
 
     def _variant(self, call: Call) -> _Variant:
-        units = record_calls(self._model, call, self._units)
+        # What a model keeps of a pass of tensors without values is not for the next one.
+        with unchanged_attributes(self._model, call.loss_fn):
+            units = record_calls(self._model, call, self._units)
         size = sum(leaf.numel() for leaf in call.leaves()) / max(sum(leaf.numel() for leaf in self._call.leaves()), 1)
         return _Variant(call, {unit: calls for unit, calls in units.items() if calls}, size)
 

@@ -79,6 +79,22 @@ def traced_by(wrap: Callable[[Trace], Trace]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def no_write_of_itself() -> Iterator[None]:
+    """Until the context ends, nn.utils.parametrize does not set a parameter to itself, which counts as a write to it.
+
+    PEFT registers and removes parametrizations in each forward pass.
+    """
+    from torch.nn.utils import parametrize
+
+    original = parametrize._maybe_set
+    parametrize._maybe_set = lambda one, other: None if one is other else original(one, other)
+    try:
+        yield
+    finally:
+        parametrize._maybe_set = original
+
+
+@contextlib.contextmanager
 def checkpointed_by(wrap: Callable[[Callable[..., Iterator[None]]], Callable[..., Iterator[None]]]) -> Iterator[None]:
     """Has torch.utils.checkpoint, without reentrance, run by `wrap` of its generator until the context ends.
 

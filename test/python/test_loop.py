@@ -292,18 +292,15 @@ def test_compiler_refuses(home: Path, tmp_path: Path) -> None:
     assert not any((tmp_path / "cache").iterdir())
 
 
-class Forgetful(Scaled):
-    """Its loss depends on how often it was called."""
+class Suspicious(Scaled):
+    """Its loss is another one while it is traced."""
 
-    calls = 0
-
-    def forward(self, *args: object, **kwargs: object) -> torch.Tensor:
-        Forgetful.calls += 1
-        return super().forward(*args, **kwargs) * Forgetful.calls
+    def forward(self, x: torch.Tensor, factor: float, pair: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        return super().forward(x, factor, pair) * (1 if type(x) is torch.Tensor else 2)
 
 
 def test_check_before_the_first_compilation(home: Path, tmp_path: Path) -> None:
     compiler(home, "exit 1")
-    model = Forgetful()
+    model = Suspicious()
     with pytest.raises(ExportError, match="the archive's loss is"):
         loop_build.build(model, make_call(model, tuple(example().values()), None), [], tmp_path / "cache", check=True)

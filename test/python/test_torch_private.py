@@ -2,6 +2,7 @@
 """What fcdp expects of each private function of PyTorch. scripts/test-torch runs this with other versions of it."""
 
 import ast
+import contextlib
 import inspect
 import sys
 import types
@@ -11,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import fx, nn
 from torch.export.graph_signature import OutputKind
+from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
 from fcdp import torch_private
@@ -110,6 +112,17 @@ def test_checkpoint_runs_by_the_generator_that_is_replaced() -> None:
     assert len(entered) == 1 and torch.allclose(x.grad, x.detach().cos())
     checkpoint(torch.sin, x, use_reentrant=False)
     assert len(entered) == 1
+
+
+def test_a_parametrization_writes_to_no_parameter() -> None:
+    """Without it, registering one counts as a write to the parameter."""
+    for context, writes in ((contextlib.nullcontext(), 1), (torch_private.no_write_of_itself(), 0)):
+        linear = nn.Linear(2, 2)
+        weight, before = linear.weight, linear.weight._version
+        with context:
+            parametrize.register_parametrization(linear, "weight", nn.Identity())
+            parametrize.remove_parametrizations(linear, "weight", leave_parametrized=False)
+        assert linear.weight is weight and weight._version - before == writes
 
 
 def test_a_function_that_is_held_is_applied_by_another() -> None:

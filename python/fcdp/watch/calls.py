@@ -43,7 +43,9 @@ class Rule:
 
 # Some functions are wrapped, so that torch.compile does not trace them.
 _WRAPPERS = ("/torch/_dynamo/", "/torch/_compile.py")
-_TIME = Rule("reads the time", "a compiled step would have one time for ever: give it as an input, or read it outside of forward")
+_TIME = Rule(
+    "reads the time", "a compiled step would have one time for ever: give it as an input, or read it outside of forward"
+)
 RANDOM = Rule(
     "draws random numbers outside of PyTorch",
     "a compiled step would repeat one draw for ever: use functions of torch that give tensors, without .item(), or switch it "
@@ -168,7 +170,8 @@ def _functions() -> list[tuple[types.FunctionType, Rule]]:
         (_RANKS, [type(os.environ).__getitem__]),
     ]
     if torch.distributed.is_available():
-        names = ("get_backend", "get_node_local_rank", "get_rank", "get_world_size", "is_initialized", "is_torchelastic_launched")
+        names = ("get_backend", "get_node_local_rank", "get_rank", "get_world_size", "is_initialized")
+        names += ("is_torchelastic_launched",)
         rules.append((_RANKS, [getattr(torch.distributed, name) for name in names]))
     found = [(inspect.unwrap(function), rule) for rule, functions in rules for function in functions]
     return [(function, rule) for function, rule in found if isinstance(function, types.FunctionType)]

@@ -14,7 +14,7 @@ from fcdp.call import Call
 from fcdp.eager import fake_mode_of, passes
 from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
-from fcdp.torch_private import is_fake, is_random, mutated_arguments, operators_run_by, pytree
+from fcdp.torch_private import is_fake, is_random, mutated_arguments, no_write_of_itself, operators_run_by, pytree
 
 _MOST_BYTES = 1 << 20
 
@@ -34,6 +34,7 @@ def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None
         if fake_mode_of(model) is None:
             stack.enter_context(without_values(model))
             stack.enter_context(off_meta(model))
+        stack.enter_context(no_write_of_itself())
         stack.enter_context(unchanged_attributes(model, call.loss_fn))
         forward = stack.enter_context(passes(model, call))
         before = held_values(model, call.loss_fn)

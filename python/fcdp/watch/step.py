@@ -10,6 +10,7 @@ from fcdp.attributes import Drawn, changes, global_generators, held_values, unch
 from fcdp.call import Call
 from fcdp.eager import StepResult, changing_step
 from fcdp.errors import ExportError
+from fcdp.torch_private import no_write_of_itself
 from fcdp.watch.calls import RANDOM, SEEDS, Calls
 from fcdp.watch.flags import watched_flags
 from fcdp.watch.passes import refuse_carried
@@ -22,7 +23,7 @@ def watched_step(model: nn.Module, call: Call, train: bool) -> StepResult:
     """
     before = {**global_generators(), **held_values(model, call.loss_fn)}
     calls = Calls(model)
-    with unchanged_attributes(model, call.loss_fn):
+    with no_write_of_itself(), unchanged_attributes(model, call.loss_fn):
         with _refusing(calls, train), watched_flags(model, calls), calls.watching():
             result = changing_step(model, call)
         after = {**global_generators(), **held_values(model, call.loss_fn)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaves out of a trace what Transformers asserts of the values of tensors, as a compiled step has no place for an assertion."""
+"""Leaves out of a trace what Transformers asserts of the values of tensors: a compiled step has no place for assertions."""
 
 import contextlib
 import os

@@ -53,7 +53,9 @@ _HINTS = {
     ),
     ".numpy() is not supported": "forward leaves PyTorch for NumPy: use functions of torch",
     "does not point to a user input that exists": "forward changes an input in place: change a clone of it",
-    "USER_INPUT or BUFFER, got InputKind.PARAMETER": "forward changes a parameter in place: make a buffer of it (register_buffer)",
+    "USER_INPUT or BUFFER, got InputKind.PARAMETER": (
+        "forward changes a parameter in place: make a buffer of it (register_buffer)"
+    ),
     "USER_INPUT or BUFFER, got InputKind.CONSTANT": (
         "forward changes a tensor in place that is no buffer of the model: make it one (register_buffer)"
     ),
@@ -233,7 +235,8 @@ def _check_parameters(model: nn.Module) -> None:
 def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack, train: bool) -> list[str]:
     """Freezes the parameters without a gradient until `undo` runs, and returns their names.
 
-    Raises ExportError if the model does what a compiled step would not do. torch's joint export refuses a trainable parameter without a gradient.
+    torch's joint export refuses a trainable parameter without one. Raises ExportError if the model does what a compiled step
+    would not do.
     """
     return _freeze_without_gradient(model, watched_step(model, call, train), undo)
 

@@ -54,7 +54,7 @@ _library.impl("apply_function", _run, "Autograd")
 
 @contextlib.contextmanager
 def kept_functions() -> Iterator[contextlib.AbstractContextManager[None]]:
-    """Lets an export keep Functions until the context ends. The trace of the forward pass is made in the context that it gives."""
+    """Lets an export keep Functions until the context ends. The forward pass is traced in the context that it gives."""
     try:
         yield functions_applied_by(_record)
     finally:

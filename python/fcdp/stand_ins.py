@@ -87,7 +87,7 @@ def stubbed(
 
 
 def _pull(leaf: torch.Tensor) -> torch.Tensor:
-    """Returns a number that depends on a tensor, but for one that may be another one in eager PyTorch, as a mask may be left out."""
+    """Returns a number that depends on a tensor, but for one that eager PyTorch may not have, as a mask may be left out."""
     if leaf.is_floating_point():
         return leaf.float().clamp(-1, 1).mean()
     return torch.zeros_like(leaf, dtype=torch.float32).mean()

@@ -35,7 +35,8 @@ class Like:
         """Returns values around 0, indices that are 0, or a mask that hides nothing: they are valid anywhere."""
         if self.dtype.is_floating_point or self.dtype.is_complex:
             return torch.randn(self.shape, generator=generator).to(self.dtype)
-        return torch.ones(self.shape, dtype=self.dtype) if self.dtype is torch.bool else torch.zeros(self.shape, dtype=self.dtype)
+        make = torch.ones if self.dtype is torch.bool else torch.zeros
+        return make(self.shape, dtype=self.dtype)
 
 
 @dataclass(frozen=True)

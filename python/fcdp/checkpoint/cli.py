@@ -219,13 +219,22 @@ def _add_convert(commands: Any) -> None:
         help="format: a folder that Transformers loads, one safetensors file, a DCP folder, or a checkpoint of fcdp-run",
     )
     parser.add_argument("--only-trained", action="store_true", help="leave out frozen parameters and buffers")
-    parser.add_argument("--without-optimizer", action="store_true", help="leave out optimizer states, masters, residuals and states of outer steps")
+    parser.add_argument(
+        "--without-optimizer",
+        action="store_true",
+        help="leave out optimizer states, masters, residuals and states of outer steps",
+    )
     parser.add_argument("--strip-prefix", default="", metavar="TEXT", help="take TEXT from the beginning of names")
     parser.add_argument("--add-prefix", default="", metavar="TEXT", help="put TEXT before names")
     parser.add_argument(
         "--shard-size", type=_bytes, metavar="SIZE", help="hf: greatest size of a file, e.g. 5GB (default: one file)"
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="hf: the model's config.json, which is copied; --transformers reads it, too")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="hf: the model's config.json, which is copied; --transformers reads it, too",
+    )
     parser.add_argument(
         "--transformers",
         choices=DIRECTIONS,

@@ -206,13 +206,18 @@ def _step(pool: Any, variant: Called, expected: list[torch.Tensor], outcome: Out
     asked = pool.end()
     if outcome.steps > 0:
         outcome.differs |= not is_exact or asked > 0
-    for result, value in zip(results, expected):
-        # Empty memory has any value.
-        if not _are_equal(result, value) and "empty" not in str(variant.operator):
-            outcome.wrong.append(f"step {outcome.steps}: {variant.operator}: {result} instead of {value}")
+    # Empty memory has any value.
+    if "empty" not in str(variant.operator):
+        outcome.wrong += [f"step {outcome.steps}: {variant.operator}: {text}" for text in _differences(results, expected)]
+    # Nothing may hold them when the step ends.
     del results
     pool.finish()
     outcome.steps += 1
+
+
+def _differences(results: list[torch.Tensor], expected: list[torch.Tensor]) -> list[str]:
+    pairs = zip(results, expected)
+    return [f"{result} instead of {value}" for result, value in pairs if not _are_equal(result, value)]
 
 
 def _are_equal(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -179,8 +179,7 @@ void Session::Impl::join() {
     throw SessionError(SessionErrorCode::BadLaunch, mismatch);
   ignoreSignalsOfWrites();
   torchSettings.threads = threadsPerRank(options.threads, launch.mesh.locals);
-  // It would take time to change it in each step.
-  at::set_num_threads(torchSettings.threads);
+  threads.emplace(torchSettings.threads);
   auto problem = problemOf(SessionErrorCode::NoDevice, [&] {
     if (options.deterministic)
       makeDeterministic(torchSettings);
@@ -578,6 +577,7 @@ void Session::close() {
     impl->phase = Impl::Phase::Closed;
     impl->job.reset();
   });
+  impl->threads.reset();
 }
 
 void Session::guard(const std::function<void()> &work) {

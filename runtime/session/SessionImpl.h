@@ -166,6 +166,8 @@ struct Session::Impl {
   /// Those of the process when the session was opened, and what its options
   /// say.
   TorchSettings torchSettings = TorchSettings::current();
+  /// While the session is open: it would take time to change it in each step.
+  std::optional<ThreadsScope> threads;
   Phase phase = Phase::Loading;
   std::unique_ptr<StepRecorder> recorder;
   PeerAlarm alarm;

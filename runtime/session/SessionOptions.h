@@ -27,8 +27,9 @@ struct SessionOptions {
   /// The network interface for traffic between ranks. Empty: the one by which
   /// the job's store is reached.
   std::string interface;
-  /// libtorch's threads for operators, set for the whole process. None: the
-  /// cores of this machine divided by the ranks of a node.
+  /// libtorch's threads for operators, which the whole process has while the
+  /// session is open. None: the cores of this machine divided by the ranks of a
+  /// node.
   std::optional<int> threads;
   /// The random state of rank r starts from seed + r. It is that of the
   /// process.

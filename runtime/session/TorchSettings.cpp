@@ -171,6 +171,16 @@ void TorchSettings::makeDeterministic() {
   flags[kBenchmark] = false;
 }
 
+ThreadsScope::ThreadsScope(int threads)
+    : before(at::get_num_threads()), own(threads) {
+  at::set_num_threads(own);
+}
+
+ThreadsScope::~ThreadsScope() {
+  if (at::get_num_threads() == own)
+    at::set_num_threads(before);
+}
+
 TorchScope::TorchScope(const TorchSettings &settings)
     : before(TorchSettings::current()) {
   at::RecordFunctionTLS profiler = at::get_record_function_tls_();

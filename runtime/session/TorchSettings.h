@@ -51,6 +51,19 @@ struct TorchSettings {
   std::fenv_t floats = {};
 };
 
+/// While it lives, the process has that number of threads for operators, or
+/// another one that it has set meanwhile and then keeps.
+class ThreadsScope {
+public:
+  explicit ThreadsScope(int threads);
+  ~ThreadsScope();
+  ThreadsScope(const ThreadsScope &) = delete;
+  ThreadsScope &operator=(const ThreadsScope &) = delete;
+
+private:
+  const int before, own;
+};
+
 /// While it lives, the calling thread runs operators as a new thread of a
 /// process with those settings would: without autocast, inference mode, modes
 /// and transforms of Python. Profilers go on. Then all is as it was before.

@@ -460,8 +460,13 @@ for around in (AROUND, AROUND[1:] + AROUND[:1]):
     assert all(torch.equal(value, expected[1][name]) for name, value in values.items())
     assert all(torch.equal(value, expected[2][name][key]) for name, of in states.items() for key, value in of.items())
 
-# What a session does not change.
-assert torch.get_num_threads() == 1 and torch.get_default_dtype() == torch.float32
+# What a session does not change. While it is open, it has its own number of threads.
+torch.set_num_threads(2)
+with compiled() as step:
+    assert torch.get_num_threads() == 1
+    step(*batch(0))
+assert torch.get_num_threads() == 2
+assert torch.get_default_dtype() == torch.float32
 assert not torch.are_deterministic_algorithms_enabled()
 
 # A step that is compiled inside of them.

@@ -43,6 +43,20 @@ TEST_F(TorchSettingsTest, AScopeHasItsOwnAndRestoresTheProcesss) {
 }
 
 /// libtorch refuses to tell a precision if older and newer settings differ.
+TEST_F(TorchSettingsTest, ThreadsAreTheProcesssAgain) {
+  at::set_num_threads(2);
+  {
+    ThreadsScope scope(3);
+    EXPECT_EQ(at::get_num_threads(), 3);
+  }
+  EXPECT_EQ(at::get_num_threads(), 2);
+  {
+    ThreadsScope scope(3);
+    at::set_num_threads(4);
+  }
+  EXPECT_EQ(at::get_num_threads(), 4);
+}
+
 TEST_F(TorchSettingsTest, PrecisionsOfProductsStayConsistent) {
   for (const char *precision : {"high", "medium", "highest"}) {
     context.setFloat32MatmulPrecision(precision);

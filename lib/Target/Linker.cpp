@@ -44,10 +44,28 @@ static std::string readMessage(StringRef path) {
   return message;
 }
 
+/// Returns an error if the disk of `output` has no place for a shared object of
+/// `object`. lld writes to mapped memory, and ends by a signal on a full disk.
+static Error requireSpace(StringRef object, StringRef output) {
+  uint64_t bytes = 0;
+  if (std::error_code error = sys::fs::file_size(object, bytes))
+    return createStringError(error, object + ": " + error.message());
+  StringRef folder = sys::path::parent_path(output);
+  folder = folder.empty() ? "." : folder;
+  ErrorOr<sys::fs::space_info> space = sys::fs::disk_space(folder);
+  if (space && space->available < bytes)
+    return createStringError("no space left in '" + folder + "': expected " +
+                             Twine(bytes) + " bytes, got " +
+                             Twine(space->available));
+  return Error::success();
+}
+
 Error fcdp::linkSharedObject(StringRef object, StringRef output) {
   Expected<std::string> linker = findLinker();
   if (!linker)
     return linker.takeError();
+  if (Error error = requireSpace(object, output))
+    return error;
   SmallString<128> log;
   if (std::error_code error =
           sys::fs::createTemporaryFile("fcdp-link", "txt", log))

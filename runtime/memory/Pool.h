@@ -40,13 +40,14 @@ struct PoolArena {
   uint64_t reserved = 0;
   /// Memory for bytes [from, to) of an arena that goes on, or throws
   /// std::runtime_error. It need not be where the arena ends.
-  std::function<std::shared_ptr<std::byte>(uint64_t from, uint64_t to)> extend;
+  std::function<std::shared_ptr<std::byte>(uint64_t from, uint64_t to)> extend =
+      {};
   using Allocate = std::function<c10::DataPtr(size_t bytes)>;
   /// Moves the tensors that have memory in these bytes, and that it knows, to
   /// other memory. It waits for the device, because the bytes may be used at
   /// once. Null if it knows none.
   std::function<void(std::span<const std::byte> bytes, const Allocate &)>
-      moveOut;
+      moveOut = {};
   c10::Device device = c10::kCPU;
 };
 

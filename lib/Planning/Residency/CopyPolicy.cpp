@@ -43,8 +43,7 @@ CopyPolicy::CopyPolicy(const CopyDecision &decision) {
   state = getPlace(carry);
   // A slice in host memory for the uses of one micro-batch is a state, too.
   // Each micro-batch fills it anew, and the first batch of an evaluation.
-  bool isInMicrobatch =
-      state == CopyPlace::none && within == CopyPlace::hostSlice;
+  isInMicrobatch = state == CopyPlace::none && within == CopyPlace::hostSlice;
   bool isKept = decision.isUsedAgain || decision.isReference;
   if (isInMicrobatch && (isKept || decision.isEvaluated))
     state = CopyPlace::hostSlice;

@@ -179,7 +179,11 @@ void CachePass::serve(BucketOp bucket, const CopyPolicy &policy) {
       if (policy.get(Role::init).fillsState)
         fill(state, cloneInto(init, first));
     }
-    if (actions.fillsState)
+    // A variant may use the copy once that others use again.
+    bool isUnread = policy.isInMicrobatch && isMicrobatch(which.role) &&
+                    ofFunction.size() == 1 &&
+                    bucket.getGatherWire() != Wire::delta;
+    if (actions.fillsState && !isUnread)
       fill(state, first);
     for (AllGatherOp later : llvm::drop_begin(ofFunction))
       replaceBy(actions.later, state, later);

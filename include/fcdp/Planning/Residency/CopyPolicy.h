@@ -83,6 +83,9 @@ struct CopyPolicy {
   /// later uses of the same. Evaluations use those of steps; in host memory
   /// they have one for each bucket whose copies live there in a micro-batch.
   CopyPlace state = CopyPlace::none;
+  /// Whether the state is filled in host memory by each micro-batch anew, for
+  /// its own uses.
+  bool isInMicrobatch = false;
 
 private:
   std::array<CopyActions, getMaxEnumValForRole() + 1> actions;

@@ -10,6 +10,7 @@ import enum
 import functools
 import itertools
 import operator
+import os
 import pickle
 import random
 import sys
@@ -33,8 +34,15 @@ _MOST_BYTES = 1 << 20
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, torch.dtype, torch.device, torch.Size, range)
 # Attributes of every module that are PyTorch's own. Hooks of forward are not among them: they may hold numbers.
 _PYTORCHS = set(vars(nn.Module())) - {"training", "_forward_hooks", "_forward_pre_hooks"} | {"_compiled_call_impl"}
-_STANDARD = tuple(str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "platstdlib"))
-_TORCH = str(Path(torch.__file__).resolve().parent)
+
+
+def _folders(*paths: str) -> tuple[str, ...]:
+    """Returns the folders as they are named and without links: code may have been compiled under either name."""
+    return tuple(dict.fromkeys(str(folder) + os.sep for path in paths for folder in (Path(path).absolute(), Path(path).resolve())))
+
+
+_STANDARD = _folders(sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+_TORCH = _folders(os.path.dirname(torch.__file__))
 
 
 @dataclass(frozen=True)

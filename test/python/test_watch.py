@@ -10,6 +10,8 @@ import os
 import random
 import re
 import secrets
+import subprocess
+import sys
 from time import perf_counter
 
 import archive
@@ -510,6 +512,28 @@ def test_a_checkpoint_has_the_masks_of_the_forward_pass(tmp_path):
         return F.dropout(hidden, 0.1)
 
     assert export(tmp_path, lambda: Pair(forward), empty=False).gradient_error == 0
+
+
+LINKED = """
+import sys, torch, fcdp
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(nn.Linear(6, 6), nn.Dropout(0.5))
+    def forward(self, x):
+        return checkpoint(self.block, x, use_reentrant=False).square().mean()
+fcdp.export(Model(), (torch.ones(4, 6),), sys.argv[1])
+assert torch.__file__.startswith(sys.argv[2]), torch.__file__
+"""
+
+
+def test_a_python_behind_a_link(tmp_path):
+    """Code of PyTorch has the name of the link there, and is not the user's."""
+    link = tmp_path / "python"
+    link.symlink_to(sys.prefix)
+    subprocess.run([link / "bin/python", "-W", "ignore", "-c", LINKED, tmp_path / "step.pt2", link], check=True)
 
 
 class Making(collections.OrderedDict):

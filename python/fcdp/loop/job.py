@@ -10,12 +10,13 @@ import hashlib
 import hmac
 import os
 import socket
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch.distributed import DistError, DistStoreError, TCPStore
+from torch.distributed import DistError, TCPStore
 
 from fcdp.errors import StepError
 from fcdp.loop.library import call
@@ -26,7 +27,8 @@ _TIMEOUT = datetime.timedelta(hours=1)
 # By host, port and process. They stay until the process ends: a rank that compiles again may have connected to the server of
 # the call before, which must not go then.
 _stores: dict[tuple[str, int, int], TCPStore] = {}
-_LOOK_EVERY = datetime.timedelta(seconds=1)
+# In seconds. Many ranks ask one store.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 _PROOF_BYTES = hashlib.sha256().digest_size
 
 
@@ -124,13 +126,15 @@ class Job:
         return value[1:]
 
     def _wait_for(self, key: str, rank: int) -> None:
-        for _ in range(_TIMEOUT // _LOOK_EVERY):
-            with contextlib.suppress(DistStoreError):
-                self._store.wait([key], _LOOK_EVERY)
-                return
+        """Looks for the key, and for the end of the rank: PyTorch writes a warning for a wait that times out."""
+        end, pause = time.monotonic() + _TIMEOUT.total_seconds(), _FIRST_PAUSE
+        while not self._store.check([key]):
             if self._store.check([f"{self._ended}{rank}"]) and not self._store.check([key]):
                 raise StepError("peer failed", f"rank {rank} ended before it made {key}")
-        raise StepError("peer failed", f"rank {rank} did not make {key} within {_TIMEOUT}")
+            if time.monotonic() > end:
+                raise StepError("peer failed", f"rank {rank} did not make {key} within {_TIMEOUT}")
+            time.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_PAUSE)
 
 
 def _store_of(launch: Launch, ended: str) -> TCPStore:

@@ -48,14 +48,10 @@ DType toDType(at::ScalarType type) {
                          c10::toString(type));
 }
 
-/// Returns the tensor's values contiguous in host memory. A tensor may be marked
-/// as conjugate or negative of what its memory has.
+/// Returns the tensor's values contiguous in host memory. A tensor may be
+/// marked as conjugate or negative of what its memory has.
 at::Tensor toHost(const at::Tensor &tensor) {
-  return tensor.detach()
-      .to(at::kCPU)
-      .resolve_conj()
-      .resolve_neg()
-      .contiguous();
+  return tensor.detach().to(at::kCPU).resolve_conj().resolve_neg().contiguous();
 }
 
 /// A view of a tensor that `toHost` returned, which must outlive it.

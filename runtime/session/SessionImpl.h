@@ -46,8 +46,9 @@ struct Session::Impl {
   /// Throws Misuse unless values may still be given.
   void requireLoading(const char *function) const;
 
-  /// Runs `work` with the settings of the session. An error of it ends the session: other ranks are told, and a
-  /// SessionError is thrown, with `code` unless the error has another one.
+  /// Runs `work` with the settings of the session. An error of it ends the
+  /// session: other ranks are told, and a SessionError is thrown, with `code`
+  /// unless the error has another one.
   template <typename Work>
   void attempt(SessionErrorCode code, Work work) {
     requireOpen();

@@ -93,8 +93,7 @@ public:
   void publishFailure(const std::string &) override {}
   void beginCall(int64_t) noexcept override {}
   void announceEnd(int64_t) override {}
-  std::string explainFailure(const std::string &message,
-                             FailureKind) override {
+  std::string explainFailure(const std::string &message, FailureKind) override {
     return message;
   }
   void finish() override {}

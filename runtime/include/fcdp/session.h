@@ -177,8 +177,8 @@ typedef struct fcdp_options {
    * which is 0 for all inputs. */
   const char *padding;
   /* 1: operators give the same bits in each run on the same device, which makes
-   * some slower; an operator that cannot fails the step (docs/cuda.md). In force
-   * while the session works. Equal on all ranks. Default: 0. */
+   * some slower; an operator that cannot fails the step (docs/cuda.md). In
+   * force while the session works. Equal on all ranks. Default: 0. */
   int deterministic;
   /* Equal on all ranks. Default: FCDP_REDUCTIONS_BY_FCDP. */
   fcdp_reductions_by reductions_by;

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import test_auto
@@ -117,20 +118,58 @@ def test_fused_norms(workshop: Workshop, tmp_path: Path, config: Config) -> None
     assert late.losses == pytest.approx(workshop.run(config, STEPS).losses, rel=1e-6)
 
 
-@pytest.mark.parametrize("order", [LATE, AHEAD])
-def test_steps_of_several_shapes(workshop: Workshop, tmp_path: Path, order: str) -> None:
-    """A step begins on all streams when the one before has ended if that was of another shape."""
-    config = Config("gpt", micro_batches=2)
-    data, step = test_shapes.padded(workshop, config), tmp_path / "cuda.so"
-    first, *others = data.archives
-    tool(*compile_command(config, first, step), *others, "--target=cuda")
-    log, out = tmp_path / "log.jsonl", tmp_path / "out.safetensors"
+SHAPES = Config("gpt", micro_batches=2)
+
+
+@pytest.fixture(scope="session")
+def step_of_shapes(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    step = tmp_path_factory.mktemp("shapes") / "cuda.so"
+    first, *others = test_shapes.padded(workshop, SHAPES).archives
+    tool(*compile_command(SHAPES, first, step), *others, "--target=cuda")
+    return step
+
+
+def run_shapes(workshop: Workshop, step: Path, inputs: dict[str, Path], folder: Path, **variables: str) -> Run:
+    log, out = folder / "log.jsonl", folder / "out.safetensors"
     options = (f"--pad=labels={test_shapes.IGNORED}", f"--json={log}", f"--params-out={out}")
-    command = run_command(step, first, data.inputs, test_shapes.STEPS, "--nodes=2", "--ranks-per-node=2", *options)
-    tool(PROGRAM, *command[1:], env=environment({"FCDP_FAKE_ORDER": order}), timeout=300)
+    weights = test_shapes.padded(workshop, SHAPES).archives[0]
+    command = run_command(step, weights, inputs, test_shapes.STEPS, "--nodes=2", "--ranks-per-node=2", *options)
+    tool(PROGRAM, *command[1:], env=environment(variables), timeout=300)
+    return Run(read_log(log), out)
+
+
+@pytest.mark.parametrize("order", [LATE, AHEAD])
+def test_steps_of_several_shapes(workshop: Workshop, step_of_shapes: Path, tmp_path: Path, order: str) -> None:
+    inputs = test_shapes.padded(workshop, SHAPES).inputs
+    run = run_shapes(workshop, step_of_shapes, inputs, tmp_path, FCDP_FAKE_ORDER=order)
     on_the_cpu = tmp_path / "cpu"
     on_the_cpu.mkdir()
-    assert_bit_equal(Run(read_log(log), out), test_shapes.run_shapes(workshop, config, on_the_cpu))
+    assert_bit_equal(run, test_shapes.run_shapes(workshop, SHAPES, on_the_cpu))
+
+
+def test_a_change_of_shape(workshop: Workshop, step_of_shapes: Path, tmp_path: Path) -> None:
+    """A step begins on all streams when the one before has ended if that was of another shape.
+
+    The same steps in another order, with fewer changes, have fewer waits.
+    """
+    waits, changes = [], []
+    for chosen in (range(test_shapes.STEPS), np.argsort(test_shapes.CHOSEN, stable=True)):
+        variants = [test_shapes.CHOSEN[step] for step in chosen]
+        changes.append(sum(one != other for one, other in zip(variants, variants[1:])))
+        folder = tmp_path / f"{changes[-1]} changes"
+        calls = folder / "calls"
+        calls.mkdir(parents=True)
+        inputs = {}
+        for name, path in test_shapes.padded(workshop, SHAPES).inputs.items():
+            rows = np.load(path)
+            inputs[name] = folder / path.name
+            np.save(inputs[name], rows.reshape(test_shapes.STEPS, -1, *rows.shape[1:])[chosen].reshape(rows.shape))
+        run_shapes(workshop, step_of_shapes, inputs, folder, FCDP_FAKE_CALLS=str(calls))
+        waits.append([counts["cudaStreamWaitEvent"] for counts in count_calls(calls)])
+    assert changes[0] > changes[1]
+    # Streams other than the one for computing.
+    more = 6 * (changes[0] - changes[1])
+    assert sum(waits[0]) - sum(waits[1]) == SHAPES.world * more, (waits, changes)
 
 
 @pytest.mark.parametrize("order", [LATE, SHUFFLED])

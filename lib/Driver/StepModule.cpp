@@ -38,9 +38,9 @@ static OwningOpRef<ModuleOp> readModule(StringRef input, MLIRContext &context) {
         << input << "': expected a .pt2 archive or MLIR text, got another file";
     return nullptr;
   }
-  if (auto line = findTooDeep((*file)->getBuffer())) {
-    emitError(FileLineColLoc::get(&context, input, unsigned(*line), 1))
-        << kTooDeep;
+  if (auto problem = findTooDeep((*file)->getBuffer())) {
+    emitError(FileLineColLoc::get(&context, input, unsigned(problem->line), 1))
+        << problem->message;
     return nullptr;
   }
   return parseSourceString<ModuleOp>((*file)->getBuffer(), &context, input);

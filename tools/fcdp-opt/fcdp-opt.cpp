@@ -31,9 +31,10 @@ read(llvm::StringRef path) {
     return cannotOpen(path, text.takeError());
   if (mlir::isBytecode((*text)->getMemBufferRef()))
     return text;
-  if (auto line = fcdp::findTooDeep((*text)->getBuffer())) {
-    llvm::errs() << (*text)->getBufferIdentifier() << ':' << *line << ": ";
-    return llvm::createStringError(fcdp::kTooDeep);
+  if (auto problem = fcdp::findTooDeep((*text)->getBuffer())) {
+    llvm::errs() << (*text)->getBufferIdentifier() << ':' << problem->line
+                 << ": ";
+    return llvm::createStringError(problem->message);
   }
   return text;
 }

@@ -7,13 +7,15 @@
 
 namespace fcdp {
 
-/// The error for a line that `findTooDeep` returns.
-inline constexpr llvm::StringLiteral kTooDeep =
-    "expected at most 256 brackets or signs within each other, got more";
+/// What is wrong with a text. Lines are counted from 1.
+struct TextProblem {
+  size_t line;
+  llvm::StringRef message;
+};
 
-/// Returns the first line, counted from 1, of MLIR text with more brackets or
-/// signs within each other than any step has, or none. MLIR's parser and passes
-/// recurse, and such text would use up their stack.
-std::optional<size_t> findTooDeep(llvm::StringRef text);
+/// Finds what no step has in MLIR text, and what MLIR's parser, passes and
+/// printer would use up their stack, memory or time with: many brackets or
+/// signs within each other, aliases that stand for much text, long words.
+std::optional<TextProblem> findTooDeep(llvm::StringRef text);
 
 } // namespace fcdp

@@ -5,6 +5,7 @@
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Conversion/Passes.h"
+#include "fcdp/Support/EscapedStderr.h"
 #include "fcdp/Support/InputFile.h"
 #include "fcdp/Support/Nesting.h"
 #include "fcdp/Support/OutputFile.h"
@@ -95,5 +96,6 @@ static int optimize(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  fcdp::escapeStderr();
   return fcdp::runToolMain([&] { return optimize(argc, argv); });
 }

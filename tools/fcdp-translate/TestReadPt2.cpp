@@ -8,6 +8,7 @@
 #include "dialects/Fcdp/Fcdp.h"
 #include "fcdp/Import/Pt2.h"
 #include "fcdp/Import/Pt2Tensors.h"
+#include "fcdp/Support/Printable.h"
 #include "mlir/Tools/mlir-translate/Translation.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SourceMgr.h"
@@ -27,7 +28,7 @@ static LogicalResult printTensors(llvm::MemoryBufferRef archive,
     llvm::Expected<std::vector<char>> bytes = tensors->readTensor(name);
     if (!bytes)
       return module->emitError(llvm::toString(bytes.takeError()));
-    output << name << ": "
+    output << fcdp::printable(name) << ": "
            << llvm::toHex(StringRef(bytes->data(), bytes->size()),
                           /*LowerCase=*/true)
            << '\n';

@@ -4,6 +4,7 @@
 
 #include "TestReadPt2.h"
 #include "fcdp/Import/Pt2.h"
+#include "fcdp/Support/EscapedStderr.h"
 #include "fcdp/Support/InputFile.h"
 #include "fcdp/Support/OutputFile.h"
 #include "fcdp/Support/Printable.h"
@@ -109,5 +110,6 @@ static int translate(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  fcdp::escapeStderr();
   return fcdp::runToolMain([&] { return translate(argc, argv); });
 }

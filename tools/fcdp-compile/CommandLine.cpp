@@ -76,6 +76,8 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
     return error;
   if (line.inputs.empty() && line.evaluation.empty())
     return llvm::createStringError("expected an input file; see --help");
+  if (llvm::is_contained(line.inputs, ""))
+    return llvm::createStringError("IN: expected the name of a file, got ''");
   if (!line.emit.empty() && line.emit != "plan-json")
     return llvm::createStringError("--emit: expected 'plan-json', got '" +
                                    line.emit + "'");

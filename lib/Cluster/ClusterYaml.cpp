@@ -8,15 +8,16 @@
 #include "fcdp/Cluster/Cluster.h"
 
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/thread.h"
 
 using namespace fcdp;
 using namespace llvm::yaml;
 
-/// Limits on the size of a description and on the brackets in it that are open
-/// at once, far above what one needs. LLVM's parser recurses for each level of
-/// nesting, so deep nesting could exhaust the stack.
+/// The greatest size of a description, far above what one needs.
 static constexpr size_t kMaxBytes = 64 << 10;
-static constexpr int kMaxOpenBrackets = 16;
+/// LLVM's parser recurses for each level of nesting. It has a stack for as many
+/// levels as there can be bytes.
+static constexpr unsigned kStackBytes = kMaxBytes << 12;
 
 namespace {
 /// The preset on which a description builds. Files are not allowed: presets are
@@ -185,20 +186,7 @@ static void keepFirst(const llvm::SMDiagnostic &diagnostic, void *context) {
           .str();
 }
 
-/// Returns how many brackets are open at once, at most. Those in comments count
-/// too.
-static int countOpenBrackets(llvm::StringRef text) {
-  int open = 0, most = 0;
-  for (char c : text) {
-    if (c == '[' || c == '{')
-      most = std::max(most, ++open);
-    else if ((c == ']' || c == '}') && open > 0)
-      --open;
-  }
-  return most;
-}
-
-llvm::Expected<Cluster> fcdp::parseCluster(llvm::MemoryBufferRef text) {
+static llvm::Expected<Cluster> parse(llvm::MemoryBufferRef text) {
   auto fail = [&](const llvm::Twine &message) {
     return llvm::createStringError(text.getBufferIdentifier() +
                                    ":1: error: " + message);
@@ -206,9 +194,6 @@ llvm::Expected<Cluster> fcdp::parseCluster(llvm::MemoryBufferRef text) {
   if (text.getBufferSize() > kMaxBytes)
     return fail("expected a description of at most " + llvm::Twine(kMaxBytes) +
                 " bytes, got " + llvm::Twine(text.getBufferSize()));
-  if (countOpenBrackets(text.getBuffer()) > kMaxOpenBrackets)
-    return fail("expected at most " + llvm::Twine(kMaxOpenBrackets) +
-                " brackets within each other");
   YamlReader reader;
   reader.file = text.getBufferIdentifier();
   Input input(text, &reader, keepFirst, &reader);
@@ -228,4 +213,12 @@ llvm::Expected<Cluster> fcdp::parseCluster(llvm::MemoryBufferRef text) {
   if (input.setCurrentDocument())
     return fail("expected one description, got several documents");
   return cluster;
+}
+
+llvm::Expected<Cluster> fcdp::parseCluster(llvm::MemoryBufferRef text) {
+  std::optional<llvm::Expected<Cluster>> parsed;
+  llvm::thread(std::optional<unsigned>(kStackBytes), [&] {
+    parsed.emplace(parse(text));
+  }).join();
+  return std::move(*parsed);
 }

@@ -280,6 +280,11 @@ def operators_run_by(run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any])
         yield
 
 
+def validates_distributions() -> bool:
+    """Returns whether torch.distributions checks the values of what it is given."""
+    return torch.distributions.Distribution._validate_args
+
+
 def parameter_table(module: nn.Module) -> Table:
     """Returns the module's own parameters by name. What is set there is not registered anew."""
     return module._parameters

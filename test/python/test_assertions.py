@@ -77,6 +77,32 @@ def test_eager_asserts_on_the_example_inputs(tmp_path: Path) -> None:
         fcdp.export(llava(), inputs(3), tmp_path / "step.pt2")
 
 
+class Sampled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean, self.scale = nn.Linear(3, 2), nn.Linear(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        posterior = torch.distributions.Normal(self.mean(x), self.scale(x).exp())
+        prior = torch.distributions.Normal(torch.zeros(2), torch.ones(2))
+        return posterior.rsample().square().mean() + torch.distributions.kl_divergence(posterior, prior).mean()
+
+
+def test_distributions_check_no_values_in_a_step(tmp_path: Path) -> None:
+    assert fcdp.export(Sampled(), (torch.randn(4, 3),), tmp_path / "step.pt2").gradient_error == 0
+    with fcdp.empty_weights():
+        model = Sampled()
+    assert fcdp.export(model, (torch.randn(4, 3),), tmp_path / "empty.pt2").unchecked_units == {}
+
+
+def test_distributions_check_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+    with without_assertions():
+        torch.distributions.Normal(0.0, torch.tensor(-1.0))
+    with pytest.raises(ValueError, match="parameter scale"):
+        torch.distributions.Normal(0.0, torch.tensor(-1.0))
+
+
 @pytest.mark.parametrize("before", [None, "0"])
 def test_the_environment_is_as_before(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
     name = "TRANSFORMERS_DISABLE_TORCH_CHECK"

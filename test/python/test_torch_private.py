@@ -207,6 +207,16 @@ def test_random_operators() -> None:
     assert not torch_private.is_random(torch.ops.aten.ones.default) and not torch_private.is_random(max)
 
 
+def test_whether_distributions_check_values() -> None:
+    before = torch_private.validates_distributions()
+    try:
+        for value in (False, True):
+            torch.distributions.Distribution.set_default_validate_args(value)
+            assert torch_private.validates_distributions() is value
+    finally:
+        torch.distributions.Distribution.set_default_validate_args(before)
+
+
 def test_checks_of_matrices_are_no_effects() -> None:
     class Inverse(nn.Module):
         def __init__(self):

@@ -38,11 +38,13 @@ _PYTORCHS = set(vars(nn.Module())) - {"training", "_forward_hooks", "_forward_pr
 
 def _folders(*paths: str) -> tuple[str, ...]:
     """Returns the folders as they are named and without links: code may have been compiled under either name."""
-    return tuple(dict.fromkeys(str(folder) + os.sep for path in paths for folder in (Path(path).absolute(), Path(path).resolve())))
+    folders = (folder for path in paths for folder in (Path(path).absolute(), Path(path).resolve()))
+    return tuple(dict.fromkeys(str(folder) + os.sep for folder in folders))
 
 
 _STANDARD = _folders(sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 _TORCH = _folders(os.path.dirname(torch.__file__))
+_FCDP = _folders(os.path.dirname(__file__))
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,10 @@ def is_standard(file: str) -> bool:
 
 def is_torchs(file: str) -> bool:
     return file.startswith(_TORCH)
+
+
+def is_fcdps(file: str) -> bool:
+    return file.startswith(_FCDP)
 
 
 def held_values(model: nn.Module, loss_fn: Any = None) -> dict[str, Any]:

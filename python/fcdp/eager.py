@@ -14,6 +14,7 @@ from fcdp.attributes import unchanged_attributes
 from fcdp.call import Call, loss_forward
 from fcdp.compiled import compiled_as_eager
 from fcdp.errors import ExportError
+from fcdp.inference import inference_as_no_grad
 from fcdp.leaves import check_leaves
 from fcdp.recomputed import buffers_kept
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed
@@ -53,7 +54,7 @@ def changing_step(model: nn.Module, call: Call) -> StepResult:
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
         raise ExportError("expected a parameter with requires_grad=True, got none: there is nothing to train")
-    with passes(model, call) as forward, _model_errors():
+    with passes(model, call) as forward, model_errors():
         loss = forward()
         if not loss.requires_grad:
             raise ExportError(
@@ -90,9 +91,9 @@ def as_eager() -> Iterator[None]:
     """Has what is under torch.compile run as if it were not, and checkpoints repeat their random numbers.
 
     A compiled step does the same: its recomputation has the dropout masks of the forward pass, with
-    preserve_rng_state=False, too.
+    preserve_rng_state=False, too. What is under torch.inference_mode is not trained.
     """
-    with compiled_as_eager(), preserved_randomness():
+    with compiled_as_eager(), preserved_randomness(), inference_as_no_grad():
         yield
 
 
@@ -115,12 +116,12 @@ def _functions_of(loss: torch.Tensor) -> tuple[str, ...]:
 
 def eager_loss(model: nn.Module, call: Call) -> StepResult:
     """Returns the loss of one step without gradients. Buffers and attributes do not change."""
-    with unchanged_attributes(model, call.loss_fn), passes(model, call) as forward, torch.no_grad(), _model_errors():
+    with unchanged_attributes(model, call.loss_fn), passes(model, call) as forward, torch.no_grad(), model_errors():
         return StepResult(forward(), {})
 
 
 @contextlib.contextmanager
-def _model_errors() -> Iterator[None]:
+def model_errors() -> Iterator[None]:
     """Makes an ExportError of an error of the model."""
     try:
         yield

@@ -2,6 +2,8 @@
 """What a model does beside computing from inputs and weights: the export sees it, with and without weights, and names it."""
 
 import collections
+import colorsys
+import contextvars
 import dataclasses
 import datetime
 import itertools
@@ -12,6 +14,7 @@ import re
 import secrets
 import subprocess
 import sys
+import time
 from time import perf_counter
 
 import archive
@@ -229,6 +232,11 @@ IN_FORWARD = [
     (lambda model, x: model.first(x) * datetime.datetime.now().second, TIME.format("datetime.now")),
     (lambda model, x: model.first(x) * (1 + torch.distributed.is_initialized()), RANKS.format("is_initialized")),
     (lambda model, x: model.first(x) * int(os.environ.get("RANK", 1)), RANKS.format("Mapping.get")),
+    (lambda model, x: model.first(x) * int(os.getenv("OMPI_COMM_WORLD_RANK", "1")), "asks for ranks"),
+    (lambda model, x: model.first(x) * (1 + bool(torch.distributed.group.WORLD)), "asks for ranks"),
+    (lambda model, x: model.first(x) * time.clock_gettime_ns(0), TIME.format("time.clock_gettime_ns")),
+    (lambda model, x: model.first(x) * int(time.strftime("%S")), TIME.format("time.strftime")),
+    (lambda model, x: model.first(x) * len(torch.get_rng_state()), "seed of a random generator"),
 ]
 
 
@@ -269,6 +277,39 @@ def test_what_has_no_effect_on_a_step(tmp_path):
         return model.second(hidden) * scale * len(os.environ.get("HOME", ""))
 
     assert export(tmp_path, lambda: Pair(forward), empty=False).gradient_error == 0
+
+
+def by_inference_mode(model, x):
+    with torch.inference_mode():
+        scale = model.first(x)
+    return model.second(x) * scale.clone()
+
+
+@torch.inference_mode()
+def teach(model, x):
+    return model.first(x)
+
+
+@pytest.mark.parametrize("forward", [by_inference_mode, lambda model, x: model.second(x) - teach(model, x)])
+def test_what_is_under_inference_mode_is_not_trained(tmp_path, forward):
+    exported = export(tmp_path, lambda: Pair(forward), check=False)
+    assert exported.unreached == ["first.weight", "first.bias"]
+    assert archive.gradients(tmp_path / "step.pt2") == ["second.weight", "second.bias"]
+
+
+def test_what_is_trained_beside_inference_mode(tmp_path):
+    model = Pair(lambda model, x: model.first(x).tanh() - teach(model, x))
+    assert fcdp.export(model, INPUT, tmp_path / "step.pt2").gradient_error == 0
+    with torch.inference_mode():
+        assert torch.is_inference_mode_enabled()
+
+
+def test_a_program_of_torch_script(tmp_path):
+    def prepare(model):
+        model.second = torch.jit.script(model.second)
+
+    message = r"^module 'second' \(RecursiveScriptModule\) is a program of TorchScript.*torch.jit.script"
+    refused(tmp_path, lambda: Pair(prepare=prepare), message, empty=False)
 
 
 @pytest.mark.parametrize("module", [nn.SyncBatchNorm(6), nn.DataParallel(nn.Linear(6, 6))], ids=["norm", "wrapper"])
@@ -418,6 +459,66 @@ def test_what_a_pass_leaves_for_the_next(tmp_path, forward, prepare, message):
     refused(tmp_path, lambda: Pair(forward, prepare), message)
 
 
+VARIABLE = contextvars.ContextVar("VARIABLE", default=0)
+
+
+def count_in_a_variable(model, x):
+    VARIABLE.set(VARIABLE.get() + 1)
+    return model.first(x) * VARIABLE.get()
+
+
+def count_in_the_environment(model, x):
+    os.environ["TEST_WATCH"] = str(int(os.environ.get("TEST_WATCH", 0)) + 1)
+    return model.first(x) * int(os.environ["TEST_WATCH"])
+
+
+def count_in_a_library(model, x):
+    colorsys.passes = getattr(colorsys, "passes", 0) + 1
+    return model.first(x) * colorsys.passes
+
+
+def count_in_a_parameter(model, x):
+    model.first.weight.calls = getattr(model.first.weight, "calls", 0) + 1
+    return model.first(x) * model.first.weight.calls
+
+
+def turn(model, x):
+    model.scales.append(model.scales.pop(0))
+    return model.first(x) * model.scales[0]()
+
+
+class Scaled(torch.autograd.Function):
+    calls = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        Scaled.calls += 1
+        return gradient * Scaled.calls
+
+
+OUT_OF_REACH = [
+    (count_in_a_variable, None),
+    (count_in_the_environment, None),
+    (count_in_a_library, None),
+    (count_in_a_parameter, None),
+    (turn, as_told("scales", [lambda: 1.0, lambda: 2.0])),
+    (lambda model, x: Scaled.apply(model.first(x)), None),
+]
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["weights", "empty"])
+@pytest.mark.parametrize(("forward", "prepare"), OUT_OF_REACH)
+def test_what_a_pass_leaves_out_of_reach(tmp_path, monkeypatch, forward, prepare, empty):
+    monkeypatch.setenv("TEST_WATCH", "0")
+    numbers = r"aten.mul.Tensor\([\d.]+\) at .*test_watch.py:\d+"
+    message = f"does not do the same when it runs again: the first time it has {numbers}, and then {numbers}; "
+    refused(tmp_path, lambda: Pair(forward, prepare), message, empty)
+
+
 def test_an_iterator_without_an_end(tmp_path):
     """It has no position."""
     export(tmp_path, lambda: Pair(take_next, lambda model: setattr(model, "numbers", itertools.repeat(2))))
@@ -471,6 +572,19 @@ def cached(model, x):
     model.hidden, model.parts = model.first(x), []
     model.parts.append(model.hidden * model.table)
     return sum(model.parts)
+
+
+def test_a_table_in_a_buffer_is_no_state(tmp_path):
+    def forward(model, x):
+        if not model.is_filled:
+            model.table, model.is_filled = torch.cos(torch.arange(6.0)), True
+        return model.first(x) * model.table
+
+    def prepare(model):
+        model.is_filled = False
+        model.register_buffer("table", torch.zeros(6), persistent=False)
+
+    assert export(tmp_path, lambda: Pair(forward, prepare), empty=False).gradient_error == 0
 
 
 def test_caches_are_no_state(tmp_path):

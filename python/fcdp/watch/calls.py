@@ -14,18 +14,16 @@ import time
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.autograd.graph import Node, saved_tensors_hooks
 
-from fcdp.attributes import is_standard, is_torchs
+from fcdp.attributes import is_fcdps, is_standard, is_torchs
 from fcdp.torch_private import engine_function
 
 _LOGGING = "/logging/"
-_PACKAGE = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ _CLOCKS = {
     getattr(time, name)
     for clock in ("time", "monotonic", "perf_counter", "process_time", "thread_time")
     for name in (clock, f"{clock}_ns")
-} | {time.localtime, time.gmtime, time.ctime}
+} | {time.localtime, time.gmtime, time.ctime, time.strftime, time.clock_gettime, time.clock_gettime_ns, os.times}
 _DATES = {datetime.datetime.now, datetime.datetime.utcnow, datetime.datetime.today, datetime.date.today}
 _BYTES = {os.urandom, getattr(os, "getrandom", os.urandom)}
 _BUILT_IN = dict.fromkeys(_CLOCKS | _DATES, _TIME) | dict.fromkeys(_BYTES, RANDOM)
@@ -95,7 +93,11 @@ _METHODS = (
     + [(name, Node, _HOOKS) for name in ("register_hook", "register_prehook")]
 )
 _NAMES = {function.__name__ for function in _BUILT_IN} | {name for name, _, _ in _METHODS}
-_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "SLURM_PROCID")
+# Those of torchrun, of srun, and of mpirun.
+_RANK_VARIABLES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "NODE_RANK"}
+_RANK_VARIABLES |= {f"SLURM_{name}" for name in ("PROCID", "LOCALID", "NODEID", "NTASKS", "NNODES")}
+_RANK_VARIABLES |= {f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE_RANK")}
+_RANK_VARIABLES |= {"PMI_RANK", "PMI_SIZE", "PMIX_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}
 
 
 @dataclass(frozen=True)
@@ -165,14 +167,17 @@ def _functions() -> list[tuple[types.FunctionType, Rule]]:
         (_GRADIENTS, [engine_function()]),
         (_HOOKS, [torch.Tensor.register_hook, torch.Tensor.register_post_accumulate_grad_hook]),
         (_SAVED, [saved_tensors_hooks.__enter__]),
-        (SEEDS, [getattr(torch.random, name) for name in ("fork_rng", "initial_seed", "manual_seed", "seed", "set_rng_state")]),
-        (SEEDS, [getattr(torch.cuda, name) for name in ("manual_seed", "manual_seed_all", "seed", "set_rng_state")]),
+        (SEEDS, [getattr(torch.random, name) for name in ("fork_rng", "initial_seed", "manual_seed", "seed")]),
+        (SEEDS, [getattr(torch.random, name) for name in ("get_rng_state", "set_rng_state")]),
+        (SEEDS, [getattr(torch.cuda, name) for name in ("get_rng_state", "manual_seed", "manual_seed_all", "seed")]),
+        (SEEDS, [torch.cuda.set_rng_state]),
         (_RANKS, [type(os.environ).__getitem__]),
     ]
     if torch.distributed.is_available():
         names = ("get_backend", "get_node_local_rank", "get_rank", "get_world_size", "is_initialized")
         names += ("is_torchelastic_launched",)
         rules.append((_RANKS, [getattr(torch.distributed, name) for name in names]))
+        rules.append((_RANKS, [type(torch.distributed.GroupMember).WORLD.fget]))
     found = [(inspect.unwrap(function), rule) for rule, functions in rules for function in functions]
     return [(function, rule) for function, rule in found if isinstance(function, types.FunctionType)]
 
@@ -199,7 +204,7 @@ def _passes_on(rule: Rule, file: str) -> bool:
 
 
 def _may(rule: Rule, file: str) -> bool:
-    return file.startswith(_PACKAGE) or is_torchs(file) or any(part in file for part in (*rule.may, _LOGGING))
+    return is_fcdps(file) or is_torchs(file) or any(part in file for part in (*rule.may, _LOGGING))
 
 
 def _name(code: types.CodeType) -> str:

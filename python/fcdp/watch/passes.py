@@ -1,22 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells whether what a forward pass leaves in Python changes the next one, by two passes of tensors without values."""
+"""Tells whether a step does the same when it runs again, by two passes of tensors without values."""
 
 import contextlib
 import ctypes
-from collections.abc import Sequence
+import sys
+import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
-from fcdp.attributes import HeldTensor, Registered, changes, held_values, unchanged_attributes
+from fcdp.attributes import (
+    HeldTensor,
+    Registered,
+    changes,
+    held_values,
+    is_fcdps,
+    is_standard,
+    is_torchs,
+    unchanged_attributes,
+)
 from fcdp.call import Call
-from fcdp.eager import fake_mode_of, passes
+from fcdp.eager import fake_mode_of, model_errors, passes
 from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
 from fcdp.torch_private import is_fake, is_random, mutated_arguments, no_write_of_itself, operators_run_by, pytree
 
 _MOST_BYTES = 1 << 20
+
+Values = dict[str, Any]
 
 _INSTEAD = (
     "a compiled step has what Python computed in one pass, for ever. Keep it in a buffer (register_buffer) that operations of "
@@ -25,11 +38,33 @@ _INSTEAD = (
 
 
 def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None:
-    """Raises ExportError if a second pass is not the same as the first one, of which it is known that it changed something.
+    """Raises ExportError if a second pass is not the same as the first one. `changed`: what a pass is known to change.
 
     They are the same if the second one changes no number and has the same operations on the same operands. Operations on
-    constants do not count: forward may keep their results.
+    constants do not count: forward may keep their results. What holds a number may be out of reach (a file, a variable of a
+    context, an attribute of a library), and is then seen by the operations that depend on it.
     """
+    try:
+        with model_errors():
+            before, first, between, second, after = _two_passes(model, call)
+    except ExportError:
+        if changed:
+            raise
+        return  # The trace has no values either, and says more.
+    for path in changes(between, after):
+        one, other = between.get(path), after.get(path)
+        if not isinstance(one, HeldTensor) or not isinstance(other, HeldTensor):
+            raise ExportError(_message(path, before, between))
+    if second != first:
+        found = changes(before, between) or list(changed)
+        if not found:
+            raise ExportError(f"the step does not do the same when it runs again: {second.difference(first)}; {_INSTEAD}")
+        used = [path for path in found if isinstance(between.get(path), HeldTensor) and second.used(between[path].tensor)]
+        raise ExportError(_message((used or found)[0], before, between))
+
+
+def _two_passes(model: nn.Module, call: Call) -> tuple[Values, "_Operations", Values, "_Operations", Values]:
+    """Returns the operations of two passes, and what the model holds before, between and after them."""
     with contextlib.ExitStack() as stack:
         if fake_mode_of(model) is None:
             stack.enter_context(without_values(model))
@@ -39,28 +74,20 @@ def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None
         forward = stack.enter_context(passes(model, call))
         before = held_values(model, call.loss_fn)
         first = _Operations(model, before)
-        first.run(forward)
+        first.run(model, forward)
         between = held_values(model, call.loss_fn)
         second = first.next(model)
-        second.run(forward)
-        after = held_values(model, call.loss_fn)
-    for path in changes(between, after):
-        one, other = between.get(path), after.get(path)
-        if not isinstance(one, HeldTensor) or not isinstance(other, HeldTensor):
-            raise ExportError(_message(path, before, between))
-    if second != first:
-        found = changes(before, between) or list(changed)
-        used = [path for path in found if isinstance(between.get(path), HeldTensor) and second.used(between[path].tensor)]
-        raise ExportError(_message((used or found)[0], before, between))
+        second.run(model, forward)
+        return before, first, between, second, held_values(model, call.loss_fn)
 
 
-def _message(path: str, before: dict[str, Any], after: dict[str, Any]) -> str:
+def _message(path: str, before: Values, after: Values) -> str:
     if isinstance(registered := before.get(path, after.get(path)), Registered):
         return f"forward changes the {registered.kind} '{path}'; {_INSTEAD}"
     return f"forward changes '{path}': it was {_said(before, path)}, and is {_said(after, path)} after a pass; {_INSTEAD}"
 
 
-def _said(values: dict[str, Any], path: str) -> str:
+def _said(values: Values, path: str) -> str:
     if path not in values:
         return "not there"
     value = values[path]
@@ -70,13 +97,18 @@ def _said(values: dict[str, Any], path: str) -> str:
 
 
 class _Operations:
-    """Records the operations of a pass. An operand is known by its name, or by the operation that it is the result of."""
+    """Records the operations of a pass. An operand is known by its name, or by the operation that it is the result of.
 
-    def __init__(self, model: nn.Module, held: dict[str, Any]) -> None:
+    In the backward pass it is known by its shape, since autograd gives what it saved in other tensors.
+    """
+
+    def __init__(self, model: nn.Module, held: Values) -> None:
         # By id: how a tensor was made, and whether it depends on parameters, buffers, inputs or random numbers.
         self._made: dict[int, tuple[Any, bool]] = {}
         self._kept: list[torch.Tensor] = []
         self._log: list[int] = []
+        self._said: list[str] = []
+        self._in_forward = True
         self._inputs: set[int] = set()
         self._left: set[int] = set()
         self._used: set[int] = set()
@@ -99,12 +131,18 @@ class _Operations:
 
     def _name_states(self, model: nn.Module) -> None:
         for name, state in [*model.named_parameters(), *model.named_buffers()]:
-            self._set(state, name, True)
+            if self._made.get(id(state), (None, True))[1]:  # and not a table that a pass has put into a buffer
+                self._set(state, name, True)
             self._left.discard(id(state))
 
-    def run(self, forward: Any) -> None:
+    def run(self, model: nn.Module, forward: Callable[[], torch.Tensor]) -> None:
         with operators_run_by(self._run):
-            self._result = self._of(forward())
+            loss = forward()
+            self._result = self._of(loss)
+            self._in_forward = False
+            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+            if loss.requires_grad and trained:
+                torch.autograd.grad(loss, trained, allow_unused=True)
 
     def used(self, tensor: torch.Tensor) -> bool:
         return id(tensor) in self._used
@@ -113,6 +151,15 @@ class _Operations:
         return isinstance(other, _Operations) and (self._log, self._result) == (other._log, other._result)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def difference(self, first: "_Operations") -> str:
+        """Says where this pass, which is not equal to the first one, begins to differ."""
+        pairs = enumerate(zip(self._log, first._log))
+        same = next((i for i, (one, other) in pairs if one != other), min(len(self._log), len(first._log)))
+        if same < len(self._said):
+            other = "fewer operations" if same >= len(first._said) else first._said[same]
+            return f"the first time it has {other}, and then {self._said[same]}"
+        return f"only the first time it has {first._said[same]}" if same < len(first._said) else "its loss is another one"
 
     def _run(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves = pytree.tree_leaves((args, kwargs))
@@ -127,6 +174,7 @@ class _Operations:
         # Other operators tell the type or the place of a tensor.
         if tensors and (varies or written):
             self._log.append(made)
+            self._said.append(_described(operator, leaves))
         return results
 
     def _set(self, tensor: torch.Tensor, made: Any, varies: bool) -> None:
@@ -137,6 +185,9 @@ class _Operations:
         """Returns how an operand was made and whether it varies."""
         if not isinstance(value, torch.Tensor):
             return repr(value), False
+        if not self._in_forward:
+            is_constant = not is_fake(value)
+            return (_content(value) if is_constant else (value.dtype, tuple(value.shape))), not is_constant
         if id(value) in self._left:
             self._used.add(id(value))
             return ("of the pass before", id(value)), True
@@ -146,6 +197,22 @@ class _Operations:
                 self._inputs.add(id(value))
             self._set(value, *((id(value), True) if is_fake(value) else (_content(value), False)))
         return self._made[id(value)]
+
+
+def _described(operator: Any, leaves: Sequence[Any]) -> str:
+    """Names an operation, its numbers, and the line of the program that it comes from."""
+    numbers = ", ".join(repr(leaf) for leaf in leaves if isinstance(leaf, (bool, int, float, complex)))
+    return f"{operator}({numbers}) {_place()}"
+
+
+def _place() -> str:
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not (is_torchs(file) or is_standard(file) or is_fcdps(file)):
+            return f"at {file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "in the backward pass"
 
 
 def _content(tensor: torch.Tensor) -> Any:

@@ -33,8 +33,7 @@ def watched_step(model: nn.Module, call: Call, train: bool) -> StepResult:
             rule = RANDOM if before[path].library else SEEDS
             source = f"'{path}' ({before[path].library or 'a torch.Generator'})"
             raise ExportError(f"forward {rule.does}, from {source}: {rule.instead}")
-    if changed:
-        refuse_carried(model, call, changed)
+    refuse_carried(model, call, changed)
     return result
 
 

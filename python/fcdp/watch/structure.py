@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
@@ -17,12 +18,15 @@ _INSTEAD = (
 
 
 def refuse_structure(model: nn.Module, train: bool) -> None:
-    """Raises ExportError for a hook on the gradient of a trained parameter or of a module, and for a module of several ranks.
+    """Raises ExportError for a hook on the gradient of a trained parameter or of a module, and for what no export can have.
+
+    That is a module of several ranks, of TorchScript, or without shapes.
 
     An evaluation (`train` is false) has no gradients.
     """
     for name, module in model.named_modules():
         _refuse_ranks(name, module)
+        _refuse_script(name, module)
     for name, parameter in model.named_parameters():
         if is_lazy(parameter):
             raise ExportError(f"parameter '{name}' is of a lazy module and has no shape yet: run the model once before")
@@ -59,6 +63,14 @@ def _refuse_ranks(name: str, module: nn.Module) -> None:
         )
     if isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
         raise ExportError(f"{_named(name, module)} trains on several devices by itself: give the model that it wraps (.module)")
+
+
+def _refuse_script(name: str, module: nn.Module) -> None:
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ExportError(
+            f"{_named(name, module)} is a program of TorchScript, which an export cannot look into: give the module that "
+            "torch.jit.script or torch.jit.trace was called with"
+        )
 
 
 def _named(name: str, module: nn.Module) -> str:

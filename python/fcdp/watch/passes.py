@@ -50,7 +50,9 @@ def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None
     except ExportError:
         if changed:
             raise
-        return  # The trace has no values either, and says more.
+        # The trace has no values either, and says more. What PyTorch compiled of torch.cond here is not for it.
+        torch.compiler.reset()
+        return
     for path in changes(between, after):
         one, other = between.get(path), after.get(path)
         if not isinstance(one, HeldTensor) or not isinstance(other, HeldTensor):
@@ -125,6 +127,7 @@ class _Operations:
         following._inputs = self._inputs
         stays = {number for number, (_, varies) in self._made.items() if not varies or number in self._inputs}
         following._made = {number: made for number, made in self._made.items() if number in stays}
+        following._made |= {number: (number, True) for number in self._inputs}  # The trace refuses to change one in place.
         following._left = self._made.keys() - stays
         following._name_states(model)
         return following
@@ -184,7 +187,8 @@ class _Operations:
     def _of(self, value: Any) -> tuple[Any, bool]:
         """Returns how an operand was made and whether it varies."""
         if not isinstance(value, torch.Tensor):
-            return repr(value), False
+            # Branches of torch.cond are other functions in each pass.
+            return type(value).__name__ if callable(value) else repr(value), False
         if not self._in_forward:
             is_constant = not is_fake(value)
             return (_content(value) if is_constant else (value.dtype, tuple(value.shape))), not is_constant

@@ -39,7 +39,7 @@ class Like:
         return make(self.shape, dtype=self.dtype)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class UnitCall:
     """The arguments and the results of a call of a module, with `Like` in place of tensors, and the state of autocast."""
 
@@ -48,6 +48,11 @@ class UnitCall:
     results: Any
     autocast: torch.dtype | None
     grad: bool
+
+    def __repr__(self) -> str:
+        """Calls that are alike have one text. An argument that is a module, as of DoRA, may lack its parameters by now."""
+        values = pytree.tree_map_only(nn.Module, lambda module: f"a {type(module).__name__}", (self.args, self.kwargs, self.results))
+        return f"{values} {self.autocast} {self.grad}"
 
     @contextlib.contextmanager
     def context(self) -> Iterator[None]:

@@ -123,6 +123,33 @@ class Counted(nn.Module):
         return self.head(x).square().mean()
 
 
+class Given(nn.Module):
+    """Calls a unit with another module, as DoRA does, whose parameters it uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.scaled = nn.Linear(6, 6), Scaled()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.scaled(self.layer(x), self.layer).square().mean()
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(6))
+
+    def forward(self, x: torch.Tensor, layer: nn.Linear) -> torch.Tensor:
+        return x * self.scale / layer.weight.norm(dim=1)
+
+
+def test_a_unit_that_takes_a_module(tmp_path: Path) -> None:
+    with fcdp.empty_weights():
+        model = Given()
+    exported = fcdp.export(model, (torch.randn(4, 6),), tmp_path / "step.pt2")
+    assert "scaled" in exported.unchecked_units
+
+
 def test_a_check_can_be_left_out(tmp_path: Path) -> None:
     exported = fcdp.export(empty(Counted), (torch.randn(2, 3),), tmp_path / "step.pt2", check=False)
     assert exported.checked_units == () and exported.unchecked_units == {}

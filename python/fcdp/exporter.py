@@ -32,7 +32,7 @@ from fcdp.operators import check_operators
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed, split_layers
 from fcdp.regions import marked_regions
 from fcdp.scaled import UnitChecks, check_units
-from fcdp.ties import choose_roots, separated
+from fcdp.ties import check_overlap, choose_roots, separated
 from fcdp.torch_private import checks_of_matrices_as_operators
 from fcdp.units import units
 from fcdp.version import __version__
@@ -224,6 +224,7 @@ def _train_all(model: nn.Module, undo: contextlib.ExitStack) -> None:
 
 
 def _check_parameters(model: nn.Module) -> None:
+    check_overlap(model)
     for name, parameter in model.named_parameters():
         if parameter.is_complex():
             raise ExportError(

@@ -19,8 +19,7 @@ from fcdp.torch_private import is_fake, module_table, parameter_table, with_own_
 def separated(model: nn.Module) -> Iterator[list[list[str]]]:
     """Gives each name of a tied parameter a tensor of its own until the context ends.
 
-    Yields the groups of tied names, each in the model's order. Raises ExportError for parameters that share memory
-    without being the same parameter.
+    Yields the groups of tied names, each in the model's order.
     """
     with contextlib.ExitStack() as undo:
         _copy_shared_modules(model, set(), undo)
@@ -34,7 +33,6 @@ def separated(model: nn.Module) -> Iterator[list[list[str]]]:
                     undo.callback(parameter_table(module).__setitem__, leaf, parameter)
                     parameter_table(module)[leaf] = nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
                 names.append(f"{prefix}.{leaf}" if prefix else leaf)
-        _check_overlap(model)
         yield [names for names in groups.values() if len(names) > 1]
 
 
@@ -63,8 +61,8 @@ def choose_roots(groups: list[list[str]], reached: set[str]) -> dict[str, str]:
     return ties
 
 
-def _check_overlap(model: nn.Module) -> None:
-    """Raises ExportError if a parameter's bytes overlap those of another tensor of the model."""
+def check_overlap(model: nn.Module) -> None:
+    """Raises ExportError if a parameter's bytes overlap those of another tensor of the model, which is not the same one."""
     spans = []
     for names, is_parameter in ((model.named_parameters(), True), (model.named_buffers(), False)):
         spans += [(*_span(tensor), name, is_parameter) for name, tensor in names if _has_bytes(tensor)]

@@ -6,6 +6,8 @@ from small_models import Tiny, tiny_inputs
 from torch import nn
 
 import fcdp
+from fcdp.call import make_call
+from fcdp.exporter import export_without_values
 
 
 def test_tied_parameter_has_both_names(tmp_path):
@@ -58,6 +60,14 @@ def test_a_buffer_inside_a_parameter(tmp_path):
     model.register_buffer("tail", model.embed.weight.detach().view(-1)[2:])
     with pytest.raises(fcdp.ExportError, match="'embed.weight' and 'tail' share memory"):
         fcdp.export(model, tiny_inputs(), tmp_path / "step.pt2")
+
+
+def test_loops_refuse_shared_memory_too(tmp_path):
+    """They export without the values, which tell it."""
+    model = Tiny()
+    model.head.weight = nn.Parameter(model.embed.weight.detach())
+    with pytest.raises(fcdp.ExportError, match="'embed.weight' and 'head.weight' share memory"):
+        export_without_values(model, make_call(model, tiny_inputs(), None), tmp_path / "step.pt2")
 
 
 def test_changed_buffer_with_two_names(tmp_path):

@@ -78,6 +78,15 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
+def kind_unless_dense(tensor: torch.Tensor) -> str | None:
+    """Says what a tensor is whose elements do not lie in memory one by one."""
+    if tensor.is_nested:
+        return "nested"
+    if tensor.layout is not torch.strided:
+        return f"of {tensor.layout}"
+    return "quantized" if tensor.is_quantized else None
+
+
 def make_call(
     model: nn.Module, example_inputs: Any, loss_fn: LossFn | None, full_masks: Collection[str] = ()
 ) -> Call:
@@ -160,6 +169,9 @@ def _check_given(given: dict[str, Any]) -> None:
         tensors = _tensors(value)
         if tensors and len(tensors) != len(pytree.tree_leaves(value)):
             raise ExportError(f"expected only tensors in example input '{name}', got other values beside them")
+        kind = next(filter(None, map(kind_unless_dense, tensors)), None)
+        if kind is not None:
+            raise ExportError(f"example input '{name}': expected a dense tensor (torch.strided), got one that is {kind}")
         if any(tensor.requires_grad for tensor in tensors):
             raise ExportError(
                 f"example input '{name}' requires a gradient; only parameters can: detach it, "

@@ -62,7 +62,11 @@ def test_rows_of_micro_batches() -> None:
         ((torch.zeros(2, 3),), example(), "got two values for 'x'"),
         ((), {**example(), "factor": 3.0}, "'factor': the step was compiled for 2.0, got 3.0"),
         ((), {**example(), "pair": torch.zeros(2)}, "'pair': expected the structure of the example"),
-        ((), {**example(), "x": 1.5}, "'x': expected the structure of the example"),
+        ((), {**example(), "x": 1.5}, "'x': expected a tensor, got float"),
+        ((), {**example(), "x": [torch.zeros(4, 2)]}, r"'x': expected the structure of the example, \*, got list"),
+        ((), {**example(), "x": torch.zeros(4, 2).to_sparse()}, "'x': expected a dense tensor .* of torch.sparse_coo"),
+        ((), {**example(), "x": torch.zeros(4, 2, device="meta")}, "'x': expected a dense tensor .* on the device meta"),
+        ((), {**example(), "x": torch.nested.nested_tensor([torch.zeros(2)])}, "'x': expected a dense tensor .* nested"),
     ],
 )
 def test_bad_arguments(args: tuple[object, ...], kwargs: dict[str, object], message: str) -> None:

@@ -89,3 +89,16 @@ def test_linear_algebra_that_checks_its_matrices(tmp_path, solve):
     model = model_of(lambda h, x: solve(h.T @ h + torch.eye(3)).square().sum())
     exported = fcdp.export(model, (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
     assert exported.gradient_error < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (torch.ones(2, 3).to_sparse(), "of torch.sparse_coo"),
+        (torch.nested.nested_tensor([torch.ones(3)]), "nested"),
+        (torch.quantize_per_tensor(torch.ones(2, 3), 0.1, 0, torch.qint8), "quantized"),
+    ],
+)
+def test_inputs_that_are_not_dense(tmp_path, value, kind):
+    with pytest.raises(fcdp.ExportError, match=f"example input 'x': expected a dense tensor .*, got one that is {kind}"):
+        fcdp.export(Regression(), {"x": value, "y": torch.ones(2)}, tmp_path / "step.pt2")

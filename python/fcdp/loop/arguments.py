@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from fcdp.call import Call
+from fcdp.call import Call, kind_unless_dense
 from fcdp.errors import StepError
 from fcdp.torch_private import pytree
 
@@ -61,8 +61,15 @@ class Arguments:
     def _leaves(self, name: str, value: Any) -> list[torch.Tensor]:
         leaves, structure = pytree.tree_flatten(value)
         expected = self._examples[name][1]
-        if structure != expected or not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
-            raise _mismatch(f"'{name}': expected the structure of the example, {expected}, got {structure}")
+        if structure != expected:
+            got = type(value).__name__ if expected.is_leaf() else structure
+            raise _mismatch(f"'{name}': expected the structure of the example, {expected}, got {got}")
+        for leaf in leaves:
+            if not isinstance(leaf, torch.Tensor):
+                raise _mismatch(f"'{name}': expected a tensor, got {type(leaf).__name__}")
+            kind = kind_unless_dense(leaf) or ("on the device meta" if leaf.device.type == "meta" else None)
+            if kind is not None:
+                raise _mismatch(f"'{name}': expected a dense tensor with values (torch.strided), got one that is {kind}")
         return leaves
 
     def _parts(self, name: str, value: Any) -> list[list[torch.Tensor]]:

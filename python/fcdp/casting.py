@@ -20,8 +20,8 @@ def cast_parameters(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     rotary tables in bfloat16 a model confuses positions of thousands. Tied parameters stay tied, and parameters without
     values (fcdp.empty_weights) get the type, too. Their gradients are dropped.
     """
-    if not dtype.is_floating_point:
-        raise TypeError(f"cast_parameters: expected a floating-point type, got {dtype}")
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise TypeError(f"cast_parameters: expected a floating-point type such as torch.bfloat16, got {dtype!r}")
     for parameter in model.parameters():
         if parameter.is_floating_point() and parameter.dtype != dtype:
             parameter.grad = None

@@ -59,6 +59,8 @@ def _random_parts(module: nn.Module) -> list[str]:
     """Returns the probabilities of dropout that a module has. Those of attention, of an LSTM or of layers are numbers."""
     if isinstance(module, _DROPOUT):
         return [f"dropout ({module.p:g})"] if module.p > 0 else []
+    if isinstance(module, nn.RReLU):
+        return ["the random slope"]
     return [
         f"{name} ({value:g})"
         for name, value in vars(module).items()

@@ -61,7 +61,7 @@ def test_parameters_without_values() -> None:
 
 
 def test_whole_numbers_are_refused() -> None:
-    with pytest.raises(TypeError, match="expected a floating-point type, got torch.int64"):
+    with pytest.raises(TypeError, match="expected a floating-point type such as torch.bfloat16, got torch.int64"):
         fcdp.cast_parameters(Rotary(), torch.int64)
 
 

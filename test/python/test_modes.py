@@ -38,6 +38,7 @@ def said_of(model: nn.Module) -> list[str]:
     ("model", "expected"),
     [
         (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.1)), r"dropout \(0.1\) of '1' is off\."),
+        (nn.Sequential(nn.Linear(4, 4), nn.RReLU()), "the random slope of '1' is off"),
         (nn.Sequential(nn.Linear(4, 4), nn.Dropout1d(0.3), nn.AlphaDropout(0.2)), r"dropout \(0.3\) of '1' is off, and 1 more"),
         (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), "'1' normalizes by its running statistics"),
         (nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4, affine=False)), "'1' normalizes by its running statistics"),

@@ -346,11 +346,11 @@ std::string GlooJob::explainFailure(const std::string &message,
   const bool isFound = cause.has_value();
   if (!cause && isLate)
     cause = monitor->describeSilent();
-  const bool saysMore = cause && *cause != message;
-  const std::string explained = saysMore ? *cause + " (seen by rank " +
-                                               std::to_string(rank()) +
-                                               " as: " + message + ")"
-                                         : message;
+  const std::string seen = " (seen by rank " + std::to_string(rank());
+  const std::string explained = !cause ? message
+                                : *cause == message
+                                    ? message + seen + ")"
+                                    : *cause + seen + " as: " + message + ")";
   if (!isFound)
     monitor->publishFailure(explained, isLate);
   return explained;

@@ -50,22 +50,24 @@ bool isWritten(const Argument &argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
 }
 
-/// Norms that change their running statistics in place in training.
-bool writesSilently(const std::string &name) {
-  for (const char *norm :
-       {"aten::batch_norm", "aten::native_batch_norm",
-        "aten::_batch_norm_impl_index", "aten::cudnn_batch_norm",
-        "aten::miopen_batch_norm", "aten::instance_norm"})
-    if (name == norm)
-      return true;
-  return false;
+/// Whether an operator is a norm that changes its running statistics in place,
+/// by a momentum. Its schema does not say so.
+bool writesSilently(const c10::FunctionSchema &schema) {
+  for (const char *end : {"_functional", "_no_training", "_no_update"})
+    if (schema.name().ends_with(end))
+      return false;
+  auto takes = [&](std::string_view name) {
+    return schema.argumentIndexWithName(name).has_value();
+  };
+  return takes("running_mean") &&
+         (takes("momentum") || takes("exponential_average_factor"));
 }
 
 OperatorRule ruleBesidesWrites(const c10::FunctionSchema &schema) {
   const auto &arguments = schema.arguments(), &returns = schema.returns();
   if (!schema.name().starts_with("aten::"))
     return OperatorRule::OtherLibrary;
-  if (writesSilently(schema.name()))
+  if (writesSilently(schema))
     return OperatorRule::WritesSilently;
   if (std::none_of(returns.begin(), returns.end(), [](const Argument &value) {
         return innermost(*value.real_type()).kind() == TypeKind::TensorType;

@@ -129,7 +129,22 @@ TEST(OperatorRules, AreThoseOfOperatorsWithEffects) {
   EXPECT_EQ(ruleOf("aten::resize_"), OperatorRule::Writes);
   EXPECT_EQ(ruleOf("aten::add", "out"), OperatorRule::Writes);
   EXPECT_EQ(ruleOf("aten::embedding_renorm_"), OperatorRule::Writes);
-  EXPECT_EQ(ruleOf("aten::native_batch_norm"), OperatorRule::WritesSilently);
+}
+
+TEST(OperatorRules, NormsThatChangeRunningStatistics) {
+  for (const char *name :
+       {"aten::batch_norm", "aten::native_batch_norm", "aten::cudnn_batch_norm",
+        "aten::miopen_batch_norm", "aten::_batch_norm_impl_index",
+        "aten::instance_norm", "aten::batch_norm_update_stats",
+        "aten::batch_norm_gather_stats",
+        "aten::batch_norm_gather_stats_with_counts"})
+    EXPECT_EQ(ruleOf(name), OperatorRule::WritesSilently) << name;
+  for (const char *name :
+       {"aten::_native_batch_norm_legit_no_training",
+        "aten::_batch_norm_with_update_functional",
+        "aten::_batch_norm_no_update", "aten::native_batch_norm_backward",
+        "aten::batch_norm_backward", "aten::cudnn_batch_norm_backward"})
+    EXPECT_EQ(ruleOf(name), OperatorRule::Allowed) << name;
 }
 
 TEST(OperatorRules, AllowWhatStepsNeed) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
 
 namespace fcdp {
@@ -200,6 +201,24 @@ void beginCheckpoint(const std::string &run, int64_t step) {
     throwAt(path, "cannot be made: " + error.message());
 }
 
+/// Gives a folder its name. One that has the name already is replaced at once,
+/// if the file system can: it is as good until then.
+static void replaceFolder(const std::string &from, const std::string &to) {
+  if (!fs::exists(to))
+    return renameDurably(from, to);
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
+                RENAME_EXCHANGE) == 0) {
+    syncFolder(fs::absolute(to).parent_path().string());
+    return removeFolder(from);
+  }
+  const std::string removed = to + std::string(kRemoved);
+  if (fs::exists(removed))
+    removeFolder(removed);
+  renameDurably(to, removed);
+  renameDurably(from, to);
+  removeFolder(removed);
+}
+
 void commitCheckpoint(const std::string &run, const CheckpointIndex &index) {
   fs::path partial = partialPath(run, index.step);
   for (const CheckpointFile &file : index.files)
@@ -209,7 +228,7 @@ void commitCheckpoint(const std::string &run, const CheckpointIndex &index) {
   file.write(std::as_bytes(std::span(text)));
   file.finish();
   syncFolder(partial.string());
-  renameDurably(partial.string(), checkpointPath(run, index.step));
+  replaceFolder(partial.string(), checkpointPath(run, index.step));
 }
 
 void pruneCheckpoints(const std::string &run, size_t keep,

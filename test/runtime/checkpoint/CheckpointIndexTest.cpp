@@ -381,6 +381,17 @@ TEST_F(CheckpointReaderTest, FoldersOfARun) {
   EXPECT_TRUE(std::filesystem::exists(run() + "/step-400"));
 }
 
+TEST_F(CheckpointReaderTest, AStepThatIsSavedAgain) {
+  writeFile(path() + "/of the first", "");
+  saveSample(run(), 50);
+  EXPECT_FALSE(std::filesystem::exists(path() + "/of the first"));
+  EXPECT_EQ(readSample(path()), 50);
+  std::vector<std::string> left;
+  for (const auto &entry : std::filesystem::directory_iterator(run()))
+    left.push_back(entry.path().filename());
+  EXPECT_EQ(left, std::vector<std::string>{"step-00000050"});
+}
+
 TEST_F(CheckpointReaderTest, AFileThatRankZeroDoesNotSee) {
   beginCheckpoint(run(), 60);
   try {

@@ -34,6 +34,7 @@ from fcdp.regions import marked_regions
 from fcdp.scaled import UnitChecks, check_units
 from fcdp.ties import check_overlap, choose_roots, separated
 from fcdp.torch_private import checks_of_matrices_as_operators
+from fcdp.turns import one_at_a_time
 from fcdp.units import units
 from fcdp.version import __version__
 from fcdp.watch import refuse_structure, watched_step
@@ -94,6 +95,7 @@ class Exported:
     unchecked_units: Mapping[str, str] = field(default_factory=dict)
 
 
+@one_at_a_time()
 @torch.inference_mode(False)
 def export(
     model: nn.Module,

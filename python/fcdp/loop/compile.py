@@ -19,10 +19,12 @@ from fcdp.loop.library import call
 from fcdp.loop.optimizer import optimizer_options
 from fcdp.loop.step import Step, require_none_open
 from fcdp.loop.weights import load_files
+from fcdp.turns import one_at_a_time
 
 _numbers = itertools.count()
 
 
+@one_at_a_time()
 def compile(
     model: nn.Module,
     example_inputs: Any,

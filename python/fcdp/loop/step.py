@@ -163,8 +163,9 @@ class Step:
         """Collective. Fails on all ranks if one has a problem, or other tensors than rank 0: each keeps its part of them."""
         try:
             call(self._open().agree, problem, "" if problem or self.num_ranks == 1 else _digest(tensors))
-        except StepError:
-            self._session = None  # It has ended, on all ranks.
+        except StepError as error:
+            if error.code != "busy":
+                self._session = None  # It has ended, on all ranks.
             raise
 
     def load_weights(self, paths: Sequence[str]) -> list[str]:
@@ -356,13 +357,17 @@ def _close_at_exit(step: Step) -> None:
         left = reference()
         if left is None or left._session is None or left._process != os.getpid():
             return
-        session, error = left._session, getattr(sys, "last_value", None)
-        if error is not None:
-            left.fail(f"{type(error).__name__}: {error}")
+        session, raised = left._session, getattr(sys, "last_value", None)
+        if raised is not None:
+            left.fail(f"{type(raised).__name__}: {raised}")
         elif session.is_busy():
             left.fail("the program ended while a thread of it was in a call of the step")
         else:
-            left.close()
+            try:
+                left.close()
+            except StepError as error:
+                if error.code != "misuse":  # The program has seen the error that ended the session.
+                    raise
         _wait_until_idle(session)
 
     atexit.register(close)

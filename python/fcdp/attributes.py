@@ -112,8 +112,17 @@ def unchanged_attributes(model: nn.Module, loss_fn: Any = None) -> Iterator[None
     try:
         yield
     finally:
-        for holder, content in holders:
-            _restore(holder, content)
+        restore(holders)
+
+
+def contents_of(values: Any) -> list[tuple[Any, Any]]:
+    """Returns objects and containers that are reached from `values`, each with its content, for `restore`."""
+    return _Walk(nn.Module(), values).holders
+
+
+def restore(contents: list[tuple[Any, Any]]) -> None:
+    for holder, content in contents:
+        _restore(holder, content)
 
 
 def _equal(one: Any, other: Any) -> bool:

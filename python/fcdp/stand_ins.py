@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fcdp.attributes import restore
 from fcdp.call import replaced_forward
 from fcdp.torch_private import buffer_table, module_table, parameter_table, pytree
 from fcdp.unit_calls import Like, UnitCall
@@ -23,6 +24,7 @@ class Alone(nn.Module):
         # Something is trained, though nothing of the unit may be.
         self.factor = nn.Parameter(torch.ones(()))
         leaves, self._spec = pytree.tree_flatten((call.args, call.kwargs))
+        restore(call.contents)
         self._given = [leaf.random(generator) if isinstance(leaf, Like) else leaf for leaf in leaves]
         self._trained = [isinstance(leaf, Like) and leaf.is_trainable for leaf in leaves]
         trained = [nn.Parameter(given) for given, is_trained in zip(self._given, self._trained) if is_trained]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fcdp.attributes import contents_of
 from fcdp.call import Call
 from fcdp.eager import nodes_of, passes
 from fcdp.torch_private import is_fake, pytree
@@ -41,17 +42,22 @@ class Like:
 
 @dataclass(frozen=True, repr=False)
 class UnitCall:
-    """The arguments and the results of a call of a module, with `Like` in place of tensors, and the state of autocast."""
+    """The arguments and the results of a call of a module, with `Like` in place of tensors, and the state of autocast.
+
+    `contents` is what arguments of other types held before the call, such as the cache of keys of Transformers.
+    """
 
     args: Any
     kwargs: Any
     results: Any
     autocast: torch.dtype | None
     grad: bool
+    contents: list[tuple[Any, Any]]
 
     def __repr__(self) -> str:
         """Calls that are alike have one text. An argument that is a module, as of DoRA, may lack its parameters by now."""
-        values = pytree.tree_map_only(nn.Module, lambda module: f"a {type(module).__name__}", (self.args, self.kwargs, self.results))
+        given = self.args, self.kwargs, self.results
+        values = pytree.tree_map_only(nn.Module, lambda module: f"a {type(module).__name__}", given)
         return f"{values} {self.autocast} {self.grad}"
 
     @contextlib.contextmanager
@@ -83,6 +89,7 @@ class _Recorded:
     given: Any
     autocast: torch.dtype | None
     grad: bool
+    contents: list[tuple[Any, Any]]
     results: Any = None
 
     def call(self, used: set[Any]) -> UnitCall:
@@ -90,14 +97,16 @@ class _Recorded:
             is_used = not tensor.requires_grad or tensor.grad_fn in used
             return Like(tuple(tensor.shape), tensor.dtype, tensor.requires_grad, is_used)
 
-        return UnitCall(*self.given, pytree.tree_map_only(torch.Tensor, like, self.results), self.autocast, self.grad)
+        results = pytree.tree_map_only(torch.Tensor, like, self.results)
+        return UnitCall(*self.given, results, self.autocast, self.grad, self.contents)
 
 
 @contextlib.contextmanager
 def _recorded(module: nn.Module, calls: list[_Recorded]) -> Iterator[None]:
     def before(_: nn.Module, args: Any, kwargs: Any) -> None:
         dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        calls.append(_Recorded(_likes((args, kwargs)), dtype, torch.is_grad_enabled()))
+        others = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if not isinstance(leaf, (torch.Tensor, nn.Module))]
+        calls.append(_Recorded(_likes((args, kwargs)), dtype, torch.is_grad_enabled(), contents_of(others)))
 
     def after(_: nn.Module, args: Any, kwargs: Any, results: Any) -> None:
         last = next(recorded for recorded in reversed(calls) if recorded.results is None)

@@ -150,6 +150,43 @@ def test_a_unit_that_takes_a_module(tmp_path: Path) -> None:
     assert "scaled" in exported.unchecked_units
 
 
+class Keys:
+    """As the cache of Transformers: each layer finds what it has put there, and puts more."""
+
+    def __init__(self) -> None:
+        self.of_layers: list[torch.Tensor] = []
+
+    def update(self, layer: int, keys: torch.Tensor) -> torch.Tensor:
+        if len(self.of_layers) > layer:
+            keys = torch.cat((self.of_layers[layer], keys))
+        self.of_layers[layer:] = [keys]
+        return keys
+
+
+class Layer(nn.Linear):
+    def forward(self, x: torch.Tensor, number: int, cache: Keys) -> torch.Tensor:
+        return super().forward(x) * cache.update(number, x).mean()
+
+
+class WithCache(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Layer(6, 6), Layer(6, 6)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        cache = Keys()
+        for number, layer in enumerate(self.layers):
+            x = layer(x, number, cache)
+        return x.square().mean()
+
+
+def test_what_an_argument_holds_is_that_before_the_call(tmp_path: Path) -> None:
+    with fcdp.empty_weights():
+        model = WithCache()
+    exported = fcdp.export(model, (torch.randn(4, 6),), tmp_path / "step.pt2")
+    assert exported.unchecked_units == {} and {"layers.0", "layers.1"} <= set(exported.checked_units)
+
+
 def test_a_check_can_be_left_out(tmp_path: Path) -> None:
     exported = fcdp.export(empty(Counted), (torch.randn(2, 3),), tmp_path / "step.pt2", check=False)
     assert exported.checked_units == () and exported.unchecked_units == {}

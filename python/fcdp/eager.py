@@ -2,15 +2,17 @@
 """Runs one step of plain PyTorch without changing the model."""
 
 import contextlib
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from fcdp.assertions import without_assertions
-from fcdp.attributes import unchanged_attributes
+from fcdp.attributes import is_fcdps, is_standard, is_torchs, unchanged_attributes
 from fcdp.call import Call, loss_forward
 from fcdp.compiled import compiled_as_eager
 from fcdp.errors import ExportError
@@ -133,10 +135,21 @@ def model_errors() -> Iterator[None]:
         if any(part in type(error).__name__ for part in ("DataDependent", "DynamicOutputShape")):
             # This pass has tensors without values.
             raise ExportError(
-                f"forward needs the values of a tensor, which a compiled step does not wait for ({error}): use torch.where, "
-                "or constants, in place of .item() and of a branch"
+                f"forward needs the values of a tensor, which a compiled step does not wait for ({error}{_place_of(error)}): "
+                "use torch.where, or constants, in place of .item() and of a branch"
             ) from error
         raise ExportError(f"the model fails on the example inputs in plain PyTorch, without fcdp: {error}") from error
+
+
+def _place_of(error: Exception) -> str:
+    """Returns the innermost line of an error that is not of PyTorch, Python or this package, and what PyTorch ran for it."""
+    inner, place = "", ""
+    for frame in traceback.extract_tb(error.__traceback__):
+        if is_torchs(frame.filename) and "/torch/nn/modules/" in frame.filename and not frame.name.startswith("_"):
+            inner = f" in {Path(frame.filename).name}:{frame.lineno}"
+        elif not (is_torchs(frame.filename) or is_standard(frame.filename) or is_fcdps(frame.filename)):
+            inner, place = "", f", {frame.filename}:{frame.lineno}"
+    return place + inner
 
 
 @contextlib.contextmanager

@@ -264,6 +264,8 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
         ):
             # torch.export warns of its own use of LeafSpec.
             warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
+            # What forward keeps is compared and restored by fcdp.
+            warnings.filterwarnings("ignore", category=UserWarning, message="The tensor attributes? .* assigned during export")
             with without_assertions(), kept_functions() as recorded:
                 with marked_regions(), recorded:
                     forward = torch.export.export(model, call.values, strict=False)

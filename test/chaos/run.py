@@ -11,13 +11,17 @@ import contextlib
 import tempfile
 from pathlib import Path
 
+import loops
 import network
+import no_files
 import tries
 from tries import Workshop, undisturbed
 
 NO_NETWORK = network.why_impossible()
 KINDS = {
     **{kind: tries.attempt for kind in tries.ACCIDENTS if kind not in tries.IMPOSSIBLE},
+    **{kind: no_files.attempt for kind in no_files.KINDS},
+    **{kind: loops.attempt for kind in loops.KINDS},
     **{kind: network.attempt for kind in network.ACCIDENTS if not NO_NETWORK},
 }
 

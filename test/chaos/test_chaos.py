@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+import loops
 import network
+import no_files
 from tries import ACCIDENTS, IMPOSSIBLE, Workshop, attempt, undisturbed
 
 NO_NETWORK = network.why_impossible()
@@ -26,6 +28,16 @@ def test_accident(workshop: Workshop, losses: list[float], tmp_path: Path, kind:
     if kind in IMPOSSIBLE:
         pytest.skip(IMPOSSIBLE[kind])
     assert attempt(workshop, tmp_path / "try", kind, 1, losses) == ""
+
+
+@pytest.mark.parametrize("kind", no_files.KINDS)
+def test_input_that_is_no_file(workshop: Workshop, tmp_path: Path, kind: str) -> None:
+    assert no_files.attempt(workshop, tmp_path / "try", kind, 1, []) == ""
+
+
+@pytest.mark.parametrize("kind", loops.KINDS)
+def test_accident_of_a_loop(workshop: Workshop, tmp_path: Path, kind: str) -> None:
+    assert loops.attempt(workshop, tmp_path / "try", kind, 1, []) == ""
 
 
 @pytest.mark.skipif(bool(NO_NETWORK), reason=str(NO_NETWORK))

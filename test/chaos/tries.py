@@ -100,7 +100,8 @@ def small_disk(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def start(workshop: Workshop, folder: Path, seed: int, steps: int) -> Job:
+def command_in(workshop: Workshop, folder: Path, steps: int) -> list[str]:
+    """Copies all that a job reads into its folder; returns its command."""
     model = workshop.model(CONFIG.model)
     (folder / OUT).parent.mkdir()
     shutil.copy(workshop.step(CONFIG), folder / "step.so")
@@ -110,8 +111,12 @@ def start(workshop: Workshop, folder: Path, seed: int, steps: int) -> Job:
         shutil.copy(source, folder / f"{name}.npy")
         command.append(f"--input={name}={folder / name}.npy")
     command += [f"--json={folder / LOG}", f"--params-out={folder / OUT}", "--timeout=10"]
+    return [str(part) for part in command]
+
+
+def start(workshop: Workshop, folder: Path, seed: int, steps: int) -> Job:
     process = subprocess.Popen(
-        [str(part) for part in command],
+        command_in(workshop, folder, steps),
         env=environment({"TMPDIR": str(folder.parent / ELSEWHERE)}),
         cwd=folder,
         text=True,

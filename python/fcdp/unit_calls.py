@@ -17,12 +17,16 @@ from fcdp.torch_private import is_fake, pytree
 
 @dataclass(frozen=True)
 class Like:
-    """Stands for a tensor. `is_used`: false for a result whose gradient nothing needs."""
+    """Stands for a tensor. `is_used`: false for a result whose gradient nothing needs.
+
+    `order`: its dimensions from the outermost in memory to the innermost, by which PyTorch chooses operators.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     requires_grad: bool
     is_used: bool = True
+    order: tuple[int, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -34,10 +38,13 @@ class Like:
 
     def random(self, generator: torch.Generator) -> torch.Tensor:
         """Returns values around 0, indices that are 0, or a mask that hides nothing: they are valid anywhere."""
+        order = self.order or tuple(range(len(self.shape)))
+        shape = [self.shape[dim] for dim in order]
         if self.dtype.is_floating_point or self.dtype.is_complex:
-            return torch.randn(self.shape, generator=generator).to(self.dtype)
-        make = torch.ones if self.dtype is torch.bool else torch.zeros
-        return make(self.shape, dtype=self.dtype)
+            made = torch.randn(shape, generator=generator).to(self.dtype)
+        else:
+            made = (torch.ones if self.dtype is torch.bool else torch.zeros)(shape, dtype=self.dtype)
+        return made.permute([order.index(dim) for dim in range(len(order))])
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,7 +133,8 @@ def _recorded(module: nn.Module, calls: list[_Recorded]) -> Iterator[None]:
 
 def _likes(values: Any) -> Any:
     def like(tensor: torch.Tensor) -> Like:
-        return Like(tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
+        order = tuple(sorted(range(tensor.dim()), key=tensor.stride, reverse=True))
+        return Like(tuple(tensor.shape), tensor.dtype, tensor.requires_grad, order=order)
 
     return pytree.tree_map_only(torch.Tensor, like, values)
 

@@ -187,6 +187,23 @@ def test_what_an_argument_holds_is_that_before_the_call(tmp_path: Path) -> None:
     assert exported.unchecked_units == {} and {"layers.0", "layers.1"} <= set(exported.checked_units)
 
 
+class Transposed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x).transpose(0, 1)).square().mean()
+
+
+def test_arguments_have_the_same_order_in_memory(tmp_path: Path) -> None:
+    """PyTorch multiplies a transposed tensor by other operators."""
+    with fcdp.empty_weights():
+        model = Transposed()
+    exported = fcdp.export(model, (torch.randn(4, 5, 6),), tmp_path / "step.pt2")
+    assert exported.unchecked_units == {}
+
+
 def test_a_check_can_be_left_out(tmp_path: Path) -> None:
     exported = fcdp.export(empty(Counted), (torch.randn(2, 3),), tmp_path / "step.pt2", check=False)
     assert exported.checked_units == () and exported.unchecked_units == {}

@@ -32,6 +32,8 @@ _MOST_VALUES = 500_000
 _MOST_BYTES = 1 << 20
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, torch.dtype, torch.device, torch.Size, range)
+# What functools.lru_cache and cache make of a function.
+_CACHED = type(functools.cache(lambda: None))
 # Attributes of every module that are PyTorch's own. Hooks of forward are not among them: they may hold numbers.
 _PYTORCHS = set(vars(nn.Module())) - {"training", "_forward_hooks", "_forward_pre_hooks"} | {"_compiled_call_impl"}
 
@@ -147,6 +149,10 @@ def _restore(holder: Any, content: Any) -> None:
                 holder[key] = value
     elif isinstance(holder, types.CellType):
         holder.cell_contents = content
+    elif isinstance(holder, _CACHED):
+        # Tables that a pass without values has made have none.
+        if holder.cache_info().misses != content:
+            holder.cache_clear()
     elif isinstance(holder, (set, collections.deque)):
         if len(holder) != len(content) or any(a is not b for a, b in zip(holder, content)):
             holder.clear()
@@ -232,6 +238,9 @@ class _Walk:
             self._value(path, value.__self__)
         elif isinstance(value, types.FunctionType):
             self._function(path, value)
+        elif isinstance(value, _CACHED):
+            self.holders.append((value, value.cache_info().misses))
+            self._value(path, value.__wrapped__)
         elif isinstance(value, functools.partial):
             for part in (value.func, value.args, value.keywords):
                 self._value(path, part)

@@ -6,6 +6,7 @@ import colorsys
 import contextvars
 import dataclasses
 import datetime
+import functools
 import itertools
 import logging
 import os
@@ -585,6 +586,22 @@ def test_a_table_in_a_buffer_is_no_state(tmp_path):
         model.register_buffer("table", torch.zeros(6), persistent=False)
 
     assert export(tmp_path, lambda: Pair(forward, prepare), empty=False).gradient_error == 0
+
+
+def test_a_table_of_a_cached_function(tmp_path):
+    """What a pass without values puts into the cache is taken out."""
+
+    @functools.lru_cache
+    def table(size):
+        return torch.cos(torch.arange(size))
+
+    def forward(model, x):
+        return model.first(x) * table(x.shape[1])
+
+    export(tmp_path, lambda: Pair(forward))
+    model = Pair(forward)
+    export_without_values(model, make_call(model, INPUT, None), tmp_path / "step.pt2")
+    assert type(table(6)) is torch.Tensor and model(*INPUT).isfinite()
 
 
 def test_caches_are_no_state(tmp_path):

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fcdp.torch_private import buffer_table, count_writes, module_table, parameter_table
+from fcdp.torch_private import buffer_table, count_writes, is_fake, module_table, parameter_table
 
 # More is not looked at. Models of Transformers have a tenth of it.
 _MOST_VALUES = 500_000
@@ -110,11 +110,12 @@ def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 @contextlib.contextmanager
 def unchanged_attributes(model: nn.Module, loss_fn: Any = None) -> Iterator[None]:
     """Gives objects and containers the contents that they had, when the context ends. Buffers are left as they are."""
-    holders = _Walk(model, loss_fn).holders
+    walk = _Walk(model, loss_fn)
     try:
         yield
     finally:
-        restore(holders)
+        restore(walk.holders)
+        restore([(holder, content) for holder, content in walk.shared if _has_fake(holder)])
 
 
 def contents_of(values: Any) -> list[tuple[Any, Any]]:
@@ -125,6 +126,12 @@ def contents_of(values: Any) -> list[tuple[Any, Any]]:
 def restore(contents: list[tuple[Any, Any]]) -> None:
     for holder, content in contents:
         _restore(holder, content)
+
+
+def _has_fake(holder: Any) -> bool:
+    """Returns whether a dict or list holds a tensor without values, as a cache of a pass without them does."""
+    values = dict.values(holder) if isinstance(holder, dict) else holder if isinstance(holder, list) else ()
+    return any(isinstance(value, torch.Tensor) and is_fake(value) for value in values)
 
 
 def _equal(one: Any, other: Any) -> bool:
@@ -171,7 +178,8 @@ class _Walk:
         self._seen: dict[int, Any] = {}
         # The nearest come first, and have the shortest paths.
         self._queue: collections.deque[tuple[str, Any, bool]] = collections.deque()
-        # Globals may be those of a library, and are not restored.
+        # Globals may be those of a library, and are only restored if a pass has put tensors without values there.
+        self.shared: list[tuple[Any, Any]] = []
         self._is_global = False
         for name, module in model.named_modules():
             self._seen[id(module)] = module
@@ -217,8 +225,7 @@ class _Walk:
             self._queue.append((path, value, self._is_global))
 
     def _hold(self, holder: Any, content: Any) -> None:
-        if not self._is_global:
-            self.holders.append((holder, content))
+        (self.shared if self._is_global else self.holders).append((holder, content))
 
     def _visit(self, path: str, value: Any) -> None:
         if isinstance(value, torch.Tensor):

@@ -604,6 +604,19 @@ def test_a_table_of_a_cached_function(tmp_path):
     assert type(table(6)) is torch.Tensor and model(*INPUT).isfinite()
 
 
+TABLES = {}
+
+
+def test_a_table_in_a_global(tmp_path):
+    def forward(model, x):
+        if "table" not in TABLES:
+            TABLES["table"] = torch.cos(torch.arange(6))
+        return model.first(x) * TABLES["table"]
+
+    export(tmp_path, lambda: Pair(forward))
+    assert {type(table) for table in TABLES.values()} <= {torch.Tensor}
+
+
 def test_caches_are_no_state(tmp_path):
     """The model has none of them afterwards, and the step computes what a first pass does."""
     for empty in (False, True):

@@ -55,6 +55,9 @@ public:
   void stop();
   /// To be called with the mutex locked.
   bool isEnded() const { return lookerEnded; }
+  /// Says that the store has not answered for a while, or nothing. To be called
+  /// with the mutex locked.
+  std::string describeSilentStore() const;
 
   const FailureMonitorOptions options;
   std::mutex mutex;
@@ -66,6 +69,7 @@ public:
   bool looksAtOnce = false;
   /// The ranks that have been silent for longer, by the last look.
   std::string silent;
+  MonitorClock::time_point lastLook = MonitorClock::now();
   std::atomic<uint64_t> calls{0};
   std::atomic<int64_t> steps{0};
 
@@ -140,6 +144,7 @@ std::optional<std::string> FailureMonitor::State::look() {
       });
   std::optional<std::string> found = peers.judge(statuses, {calls, steps});
   Lock lock(mutex);
+  lastLook = MonitorClock::now();
   silent = peers.describeSilent(kSilentBeats * options.heartbeatSeconds);
   allDone = peers.everyoneIsDone();
   othersHaveLeft = peers.othersHaveLeft();
@@ -204,6 +209,15 @@ FailureMonitor::State::describeLostStore(const StoreError &error) const {
   return before.empty() ? text : text + "; before that, " + before;
 }
 
+std::string FailureMonitor::State::describeSilentStore() const {
+  const double seconds =
+      std::chrono::duration<double>(MonitorClock::now() - lastLook).count();
+  if (options.holdsStore || seconds <= kSilentBeats * options.heartbeatSeconds)
+    return "";
+  return options.storeOwner + " does not answer: nothing for " +
+         std::to_string(int(seconds)) + " s";
+}
+
 bool FailureMonitor::State::takeLastStatus() {
   Lock lock(mutex);
   if (hasLastStatus)
@@ -243,7 +257,14 @@ bool FailureMonitor::State::publish(const std::string &status) {
     const std::string &key = keys[options.rank];
     const bool isDone = status[0] == status::done;
     beats->leaveWill(key, isDone ? std::string(1, status::left) : status);
-    beats->set(key, status);
+    // A failure is not kept for the answer of a store that gives none.
+    Lock lock(mutex);
+    const bool answers = describeSilentStore().empty();
+    lock.unlock();
+    if (isDone || answers)
+      beats->set(key, status);
+    else
+      beats->post(key, status);
     if (isDone && !options.holdsStore) {
       // From here on the store may end, which is no failure.
       stop();
@@ -334,7 +355,10 @@ void FailureMonitor::announceEnd(int64_t steps) { state->announceEnd(steps); }
 
 std::optional<std::string> FailureMonitor::describeSilent() {
   std::lock_guard<std::mutex> lock(state->mutex);
-  return state->silent.empty() ? std::nullopt : std::optional(state->silent);
+  std::string text = state->describeSilentStore();
+  if (text.empty())
+    text = state->silent;
+  return text.empty() ? std::nullopt : std::optional(text);
 }
 
 void FailureMonitor::finish() {

@@ -205,3 +205,30 @@ TEST_F(FailureMonitorTest, LooksAtOnceForTheCauseOfATimeOut) {
   EXPECT_EQ(cause, "rank 1 (node 0, local 1) failed: own");
   EXPECT_FALSE(ranks[3]->monitor->describeSilent());
 }
+
+// A rank whose collective has timed out does not wait for a store that is
+// stopped, too, and names its holder.
+TEST(FailureMonitor, ATimeOutDoesNotWaitForASilentStore) {
+  using Clock = std::chrono::steady_clock;
+  constexpr double kLong = 30;
+  auto values = std::make_shared<MemoryValues>();
+  MemoryStore connection(values);
+  Rank other(connection, 0), waiting(connection, 1);
+  publishAlive(connection, 2);
+  publishAlive(connection, 3);
+  waiting.options.limitSeconds = kLong;
+  waiting.monitor = std::make_unique<FailureMonitor>(
+      std::make_shared<MemoryStore>(values, kLong),
+      std::make_shared<MemoryStore>(values, kLong), waiting.options);
+  EXPECT_FALSE(waiting.monitor->describeSilent());
+  values->silence(true);
+  const auto begin = Clock::now();
+  std::optional<std::string> silent;
+  while (!silent && Clock::now() - begin < std::chrono::seconds(10))
+    silent = waiting.monitor->describeSilent();
+  ASSERT_TRUE(silent);
+  EXPECT_EQ(*silent, "rank 0 (node 0, local 0), which holds the store at h:1, "
+                     "does not answer: nothing for 0 s");
+  waiting.monitor->publishFailure("own", /*isLate=*/true);
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));
+}

@@ -255,34 +255,39 @@ void exchangeNumbers(Transport *transport, double own, std::span<double> all,
     transport->exchange(scratch.sends, scratch.recvs, what);
 }
 
-std::vector<double> gatherValues(Transport &transport,
-                                 std::span<const double> values,
-                                 const char *what) {
-  std::vector<double> all(transport.size() * values.size());
-  CollectiveScratch scratch;
-  scratch.reserve(transport.size());
-  Collective gather{};
-  gather.stream = StreamId::Compute;
-  gather.in = reinterpret_cast<const std::byte *>(values.data());
-  gather.out = reinterpret_cast<std::byte *>(all.data());
-  gather.bytes = values.size_bytes();
-  gather.what = what;
-  allGather(transport, gather, scratch);
-  return all;
-}
-
-void barrier(Transport &transport, const char *what) {
-  std::byte token{};
-  std::vector<std::byte> tokens(transport.size());
+/// Sends the same bytes to all peers, and receives as many of each. Exchanges
+/// of different lengths have different channels: where ranks make different
+/// calls, Gloo would end the process of one that gets more than it expects. So
+/// they wait, and the job says why.
+static void exchangeWithAll(Transport &transport,
+                            std::span<const std::byte> own,
+                            std::span<std::byte> all, const char *what) {
   std::vector<Send> sends;
   std::vector<Recv> recvs;
   for (uint32_t peer = 0; peer < transport.size(); ++peer) {
     if (peer == transport.rank())
       continue;
-    sends.push_back({peer, &token, 1});
-    recvs.push_back({peer, &tokens[peer], 1});
+    sends.push_back({peer, own.data(), own.size()});
+    recvs.push_back({peer, all.data() + peer * own.size(), own.size()});
   }
-  transport.exchange(sends, recvs, what);
+  transport.exchange(sends, recvs, what, uint32_t(kNumStreams + own.size()));
+}
+
+std::vector<double> gatherValues(Transport &transport,
+                                 std::span<const double> values,
+                                 const char *what) {
+  std::vector<double> all(transport.size() * values.size());
+  std::copy(values.begin(), values.end(),
+            all.begin() + transport.rank() * values.size());
+  exchangeWithAll(transport, std::as_bytes(values),
+                  std::as_writable_bytes(std::span(all)), what);
+  return all;
+}
+
+void barrier(Transport &transport, const char *what) {
+  const std::byte token{};
+  std::vector<std::byte> tokens(transport.size());
+  exchangeWithAll(transport, {&token, 1}, tokens, what);
 }
 
 } // namespace fcdp

@@ -189,6 +189,25 @@ def test_a_loop_that_ends_early(tmp_path: Path, end: str) -> None:
     assert expected in ranks[1].out + ranks[1].error, ranks
 
 
+ENDS_IN_EVALUATION = (
+    BEGIN.replace("timeout=60)", "timeout=60, eval_inputs=example)")
+    + """
+step(x, y)
+if step.rank == 1:
+    sys.exit()
+print(refused(lambda: step.evaluate([(x, y)])))
+"""
+)
+
+
+def test_a_rank_that_ends_while_another_evaluates(tmp_path: Path) -> None:
+    """What they send each other then has different lengths, for which Gloo would end a process."""
+    script = tmp_path / "evaluates.py"
+    script.write_text(ENDS_IN_EVALUATION)
+    ranks = run_ranks(script, [tmp_path / "cache"], rank_environments(Config("", 1, 2)))
+    assert ranks[0].out.startswith("rank 1 (node 0, local 1) has ended its loop after 1 step, but rank 0"), ranks
+
+
 ENDS_BETWEEN = (
     BEGIN
     + """

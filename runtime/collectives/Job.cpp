@@ -17,6 +17,7 @@
 #include <atomic>
 #include <chrono>
 #include <sstream>
+#include <sys/resource.h>
 
 namespace fcdp {
 namespace {
@@ -26,6 +27,8 @@ namespace {
 constexpr double verdictBeats = 5;
 /// Seconds in which the monitor looks once more after a transfer has timed out.
 constexpr double kTimedOutSeconds = 0.2;
+/// What a rank of few ranks needs for sockets and files.
+constexpr rlim_t kLeastOpenFiles = 64;
 /// Seconds that a thread which asks a TCPStore may take longer than its limit.
 constexpr double kLateSeconds = 2;
 constexpr const char *kLoopback = "127.0.0.1";
@@ -144,8 +147,18 @@ private:
   std::atomic<bool> isAborted{false};
 };
 
+/// libtorch ends the process if it cannot make its event loop.
+static void requireOpenFiles() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kLeastOpenFiles)
+    throw std::runtime_error(
+        "expected a limit of at least " + std::to_string(kLeastOpenFiles) +
+        " open files (ulimit -n), got " + std::to_string(limit.rlim_cur));
+}
+
 GlooJob::GlooJob(const JobOptions &givenOptions)
     : options(givenOptions), joining(options.joinSeconds) {
+  requireOpenFiles();
   // What is on one machine only is not to be reached from another.
   address =
       options.mesh.nodes == 1 ? kLoopback : localAddressToward(options.host);

@@ -260,3 +260,22 @@ def test_torchrun_with_one_rank(tmp_path: Path) -> None:
         for job in jobs:
             output, errors = job.communicate(timeout=180)
             assert job.returncode == 0, output + errors
+
+
+FEW_FILES = (
+    BEGIN.replace("step = compiled()\n", "")
+    + """
+import resource
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (63, most))
+message = refused(compiled)
+assert message == "expected a limit of at least 64 open files (ulimit -n), got 63", message
+"""
+)
+
+
+def test_few_open_files(tmp_path: Path) -> None:
+    """Below some limit, libtorch ends the process."""
+    script = tmp_path / "files.py"
+    script.write_text(FEW_FILES)
+    run_ranks(script, [tmp_path / "cache"], [environment()])

@@ -15,7 +15,17 @@ static size_t countControlBytes(StringRef text) {
   // U+0080 to U+009F as UTF-8.
   const bool isUpper = text.size() > 1 && byteAt(0) == 0xc2 &&
                        byteAt(1) >= 0x80 && byteAt(1) <= 0x9f;
-  return isUpper ? 2 : 0;
+  if (isUpper)
+    return 2;
+  // U+200E, U+200F, U+2028 to U+202E and U+2066 to U+2069 change the order of
+  // what a terminal shows, or begin a line.
+  if (text.size() < 3 || byteAt(0) != 0xe2)
+    return 0;
+  const uint8_t last = byteAt(2);
+  const bool isMark = byteAt(1) == 0x80 && (last == 0x8e || last == 0x8f);
+  const bool isOrder = byteAt(1) == 0x80 && last >= 0xa8 && last <= 0xae;
+  const bool isIsolate = byteAt(1) == 0x81 && last >= 0xa6 && last <= 0xa9;
+  return isMark || isOrder || isIsolate ? 3 : 0;
 }
 
 std::string fcdp::printable(StringRef line) {

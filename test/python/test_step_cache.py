@@ -137,8 +137,8 @@ def test_an_intact_entry_needs_no_room(tmp_path: Path) -> None:
 
 def test_control_characters_in_errors() -> None:
     """Names of parameters come from strangers' files, and terminals obey these."""
-    name = "a\x1b[2Jb\x9bc\rd\x7f"
-    spelled = "a\\x1b[2Jb\\x9bc\\x0dd\\x7f"
+    name = "a\x1b[2Jb\x9bc\rd\x7f\u202ee"
+    spelled = "a\\x1b[2Jb\\x9bc\\rd\\x7f\\u202ee"
     assert str(StepError("misuse", f"no '{name}'\nä\t€")) == f"no '{spelled}'\nä\t€"
     assert str(ExportError(name)) == spelled
     assert printable_line("a\nb") == "a\\nb"

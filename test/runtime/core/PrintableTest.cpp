@@ -14,4 +14,9 @@ TEST(Printable, ControlCharactersAreSpelled) {
                       "31m"),
             "\\xc2\\x9b31m");
   EXPECT_EQ(printable("\xc2"), "\xc2");
+  // U+202E and U+2066 change the order of what follows.
+  EXPECT_EQ(printable("\xe2\x80\xae"
+                      "a\xe2\x81\xa6"),
+            "\\xe2\\x80\\xaea\\xe2\\x81\\xa6");
+  EXPECT_EQ(printable("\xe2\x80"), "\xe2\x80");
 }

@@ -17,7 +17,6 @@ from fcdp.loop import cache
 from fcdp.loop.cache import place, read_step, work_folder
 
 
-
 def seal(content: bytes) -> bytes:
     """Returns an object as fcdp-compile writes it."""
     return content + b"\x7fFCDPSUM" + hashlib.sha1(content).hexdigest().encode()
@@ -106,6 +105,16 @@ def test_a_full_disk_has_no_work_folder(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(cache, "_LEAST_FREE_BYTES", 1 << 62)
     with work_folder(tmp_path / "cache") as work:
         assert work.parent != tmp_path / "cache"
+
+
+def test_what_a_killed_process_has_left_is_removed(tmp_path: Path) -> None:
+    old, new = tmp_path / ".step-old", tmp_path / ".step-new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "archive").write_bytes(STEP)
+    os.utime(old, (0, 0))
+    with work_folder(tmp_path):
+        assert not old.exists() and new.exists()
 
 
 def test_a_file_of_its_own_is_removed_at_the_end(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ _SEAL = b"\x7fFCDPSUM"
 _SEAL_BYTES = len(_SEAL) + 2 * hashlib.sha1().digest_size
 # Less free memory is not enough for the files from which a step is made.
 _LEAST_FREE_BYTES = 64 << 20
+# What a killed process has left in the cache is removed after that long, when no other one can be writing it.
+_STALE_SECONDS = 24 * 60 * 60
 
 
 def default_cache() -> Path:
@@ -77,8 +80,16 @@ def _write(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def work_folder(cache: Path) -> Iterator[Path]:
     """Makes a folder for temporary files: in the cache, or elsewhere if the cache cannot take them."""
+    _remove_stale(cache)
     with tempfile.TemporaryDirectory(dir=cache if _takes_files(cache) else None, prefix=".step-") as folder:
         yield Path(folder)
+
+
+def _remove_stale(cache: Path) -> None:
+    for left in cache.glob(".step-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _takes_files(cache: Path) -> bool:

@@ -280,7 +280,7 @@ class Step:
         return {key: value for key, value in json.loads(loaded[1]).items() if key not in _OF_THE_SESSION}
 
     def close(self) -> None:
-        """Collective. Ends the session when all ranks are here. The second call does nothing.
+        """Collective. Ends the session when all ranks are here. A second call does nothing, and one after the step has failed.
 
         Ranks that have made more calls than this one end with an error that names it.
         """
@@ -292,7 +292,9 @@ class Step:
             if error.code == "busy":
                 raise
             self._session = None
-            raise
+            # The program has seen the error that ended it. A forked child has not opened it.
+            if error.code != "misuse" or self._process != os.getpid():
+                raise
         self._session = None
 
     def fail(self, message: str) -> None:
@@ -363,11 +365,7 @@ def _close_at_exit(step: Step) -> None:
         elif session.is_busy():
             left.fail("the program ended while a thread of it was in a call of the step")
         else:
-            try:
-                left.close()
-            except StepError as error:
-                if error.code != "misuse":  # The program has seen the error that ended the session.
-                    raise
+            left.close()
         _wait_until_idle(session)
 
     atexit.register(close)

@@ -79,6 +79,17 @@ def test_a_job_with_checkpoints_ends_with_one(workshop: Workshop, tmp_path: Path
     assert len(list((tmp_path / "saved").glob("step-*"))) == 1
 
 
+def test_a_rank_that_is_stopped_does_not_keep_the_launcher(workshop: Workshop) -> None:
+    """It cannot end by itself, and the launcher gives the others 18 seconds to do so."""
+    with launched(workshop, [], "--timeout=2") as launcher:
+        wait_for_step(launcher)
+        os.kill(ranks_of(launcher.pid)[1], signal.SIGSTOP)
+        begin = time.monotonic()
+        _, errors = launcher.communicate(timeout=60)
+        assert time.monotonic() - begin < 16, errors
+    assert launcher.returncode == 1 and errors.count("error: ") == 1 and "rank 1" in errors, errors
+
+
 def test_a_stopped_job_goes_on(workshop: Workshop) -> None:
     """Ctrl-Z and fg, for longer than the limit of silence."""
     with launched(workshop, [], "--timeout=50") as launcher:

@@ -289,7 +289,20 @@ void Ranks::readSignals() {
   }
 }
 
+/// A rank that is stopped, as by SIGSTOP, cannot end by itself, and takes no
+/// signal but one.
+static bool cannotAct(pid_t pid) {
+  siginfo_t info = {};
+  return waitid(P_PID, pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == pid;
+}
+
 void Ranks::hurry() {
+  if (deadline == Clock::time_point::max())
+    return;
+  for (const Child &child : children)
+    if (!child.hasEnded && cannotAct(child.pid))
+      kill(child.pid, SIGKILL);
   if (Clock::now() < deadline)
     return;
   signalAll(nextSignal);

@@ -33,12 +33,19 @@ bool areTied(const StepPlan &plan, Dim one, Dim other) {
 
 } // namespace
 
-std::string describeUnequalSizes(const StepPlan &plan,
-                                 const ShapeOfInput &shapeOf) {
+std::string describeWrongSizes(const StepPlan &plan,
+                               const ShapeOfInput &shapeOf) {
   if (plan.numVariants() == 1)
     return "";
   const size_t inputs = plan.numStepInputs();
   auto sizeOf = [&](Dim at) { return shapeOf(at.input)[at.dim]; };
+  const StepPlan::Inputs least = plan.stepInputs(0);
+  for (Dim at{0, 0}; at.input < inputs; ++at.input)
+    for (at.dim = 0; at.dim < shapeOf(at.input).size(); ++at.dim)
+      if (sizeOf(at) == 0 && least[at.input]->shape[at.dim] != 0)
+        return "got " + describeSize(plan, at, 0) +
+               ": expected at least 1, as in all examples of the step; such a "
+               "batch would train on padding alone";
   auto describePair = [&](Dim one, Dim other) {
     return "got " + describeSize(plan, one, sizeOf(one)) + ", and " +
            describeSize(plan, other, sizeOf(other)) +

@@ -85,7 +85,7 @@ uint32_t checkInputs(const StepPlan &plan, std::span<const TensorView> inputs) {
   const size_t perBatch = plan.numStepInputs();
   for (size_t first = 0; first < inputs.size(); first += perBatch) {
     std::string problem =
-        describeUnequalSizes(plan, [&](size_t i) -> const Shape & {
+        describeWrongSizes(plan, [&](size_t i) -> const Shape & {
           return inputs[first + i].shape;
         });
     if (!problem.empty())

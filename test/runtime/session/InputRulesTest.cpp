@@ -147,7 +147,7 @@ protected:
   std::string describe(const Shape &ids, const Shape &positions,
                        const Shape &x) {
     const Shape *shapes[] = {&ids, &positions, &x};
-    return describeUnequalSizes(
+    return describeWrongSizes(
         plan, [&](size_t input) -> const Shape & { return *shapes[input]; });
   }
 };
@@ -159,6 +159,10 @@ TEST_F(EqualSizesTest, AreEqualInEveryBatch) {
                       "dimension 0 of input 'positions': expected equal ones"),
             std::string::npos);
   EXPECT_NE(describe({1, 4}, {4}, {2, 4}).find("of input 'x'"),
+            std::string::npos);
+  EXPECT_NE(describe({2, 0}, {0}, {2, 4})
+                .find("got size 0 of dimension 1 of input 'ids': expected at "
+                      "least 1"),
             std::string::npos);
   // 4 features are as many as the greatest length by chance.
   EXPECT_EQ(describe({1, 3}, {3}, {1, 3}), "");

@@ -155,7 +155,7 @@ int64_t Inputs::findRows(size_t file) const {
 void Inputs::requireEqualSizes(size_t files) const {
   for (size_t file = 0; file < files; ++file) {
     std::string problem =
-        describeUnequalSizes(plan, [&](size_t input) -> const Shape & {
+        describeWrongSizes(plan, [&](size_t input) -> const Shape & {
           const Sources &own = sources[input];
           return own[std::min(file, own.size() - 1)]->rowShape();
         });

@@ -158,15 +158,15 @@ def export_without_values(
 
 def check_with_values(
     program: ExportedProgram, exported: Exported, model: nn.Module, call: Call, train: bool = True
-) -> float:
+) -> UnitChecks:
     """Checks what `export_without_values` returned as `export` does: with the values of the model, or unit by unit."""
     if any(parameter.device.type == "meta" for parameter in model.parameters()):
         with off_meta(model):
-            return _check_units(model, call, program).error
+            return _check_units(model, call, program)
     with unmarked(model):
         program.state_dict.update(model.named_parameters(remove_duplicate=False))
         eager = (eager_step if train else eager_loss)(model, call)
-        return check_program(program, call, eager, exported.ties)
+        return UnitChecks(error=check_program(program, call, eager, exported.ties))
 
 
 def _export(

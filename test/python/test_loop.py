@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+import fcdp
+from fcdp import scaled
 from fcdp.call import make_call
 from fcdp.errors import ExportError, StepError
 from fcdp.loop import build as loop_build
@@ -15,6 +17,7 @@ from fcdp.loop import install
 from fcdp.loop.arguments import Arguments
 from fcdp.loop.optimizer import optimizer_options
 from fcdp.optimizers import AdamW8bit, Lion
+from small_models import Tiny, tiny_inputs
 
 
 class Scaled(nn.Module):
@@ -308,3 +311,13 @@ def test_check_before_the_first_compilation(home: Path, tmp_path: Path) -> None:
     model = Suspicious()
     with pytest.raises(ExportError, match="the archive's loss is"):
         loop_build.build(model, make_call(model, tuple(example().values()), None), [], tmp_path / "cache", check=True)
+
+
+def test_units_that_are_not_compared_are_named(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler(home, "exit 1")
+    monkeypatch.setattr(scaled, "MOST_OPERATIONS", 1)
+    with fcdp.empty_weights():
+        model = Tiny()
+    with pytest.warns(UserWarning, match=r"not compared with eager PyTorch: unit 'blocks.0'.*: it would take"):
+        with pytest.raises(StepError, match="ended with code 1"):
+            loop_build.build(model, make_call(model, tiny_inputs(), None), [], tmp_path / "cache", check=True)

@@ -4,6 +4,7 @@
 import contextlib
 import hashlib
 import subprocess
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from fcdp.exporter import Exported, check_with_values, export_without_values
 from fcdp.loop.cache import place, read_step, work_folder
 from fcdp.loop.install import find_install
 from fcdp.modes import in_mode, warn_of_evaluation_mode
+from fcdp.scaled import UnitChecks
 from fcdp.unreached import unreached_by_all, warn_of_unreached, without_unreached
 
 # The parts of an archive that do not change the step.
@@ -39,8 +41,8 @@ def build(
 
     `greater` are calls of further shapes of the step, from smaller to greater ones. `evaluation` is a call that the step
     evaluates, too. `check` compares what was exported with eager PyTorch before it is compiled. Warns of a model in
-    evaluation mode, and of parameters that the losses do not depend on; groups of `options` lose these. Raises ExportError
-    and StepError.
+    evaluation mode, and of parameters that the losses do not depend on, whose groups `options` lose, and of units of a model
+    without weights that cannot be compared. Raises ExportError and StepError.
     """
     warn_of_evaluation_mode(model)
     with work_folder(cache) as folder:
@@ -66,23 +68,35 @@ def build(
         if read_step(made) is not None:
             return made
         if check:
+            unchecked: dict[str, str] = {}
             for compare in checks:
-                compare()
+                unchecked.update(compare().unchecked)
+            _warn_of_unchecked(unchecked)
         written = folder / made.name
         _compile(programs, options, written)
         return place(made, written.read_bytes())
 
 
-def _export(model: nn.Module, call: Call, path: Path, train: bool) -> tuple[Exported, Callable[[], None]]:
+def _export(model: nn.Module, call: Call, path: Path, train: bool) -> tuple[Exported, Callable[[], UnitChecks]]:
     """Exports a step or an evaluation. Returns what was exported, and what compares it with eager PyTorch."""
     with contextlib.nullcontext() if train else in_mode(model, training=False):
         exported, program = export_without_values(model, call, path, train)
 
-    def compare() -> None:
+    def compare() -> UnitChecks:
         with contextlib.nullcontext() if train else in_mode(model, training=False):
-            check_with_values(program, exported, model, call, train)
+            return check_with_values(program, exported, model, call, train)
 
     return exported, compare
+
+
+def _warn_of_unchecked(unchecked: dict[str, str]) -> None:
+    """Names one unit of each reason: many are alike."""
+    units: dict[str, list[str]] = {}
+    for unit, reason in unchecked.items():
+        units.setdefault(reason, []).append(f"unit '{unit}'" if unit else "what is around the units")
+    for reason, (first, *others) in units.items():
+        more = f" and {len(others)} more" if others else ""
+        warnings.warn(f"not compared with eager PyTorch: {first}{more}: {reason}", stacklevel=4)
 
 
 def _digest(archives: list[Path], options: list[str]) -> str:

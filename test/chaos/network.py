@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tries what goes wrong on the network between two nodes with two ranks.
 
-Each rank is started by itself, as launchers do, on one of two hosts; a third host is that of strangers. See tries.py for what a
-try is. A job that ends must end on all ranks, each of which must say in one error which rank it has lost.
+Each rank is started by itself, as launchers do, on one of two hosts. Strangers have a third host. See tries.py for what
+a try is. A job that ends must end on all ranks, and each must say in one error which rank it has lost.
 """
 
 import random
@@ -65,7 +65,7 @@ class NetworkJob:
         return sorted((self.hosts[node].address, near) for node in range(NODES) for near, _ in self.table(node, "0A"))
 
     def store(self) -> int:
-        """The port of the job's store: rank 1 has more connections to it than to any other, those of its monitor among them."""
+        """Returns the port of the job's store. Rank 1 has more connections to it than to any other port."""
         ports = [far for _, far in self.table(1, "01")]
         return max(set(ports), key=ports.count)
 

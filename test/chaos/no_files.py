@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tries import LOG, OUT, STEPS, Workshop, command_in
+from tries import STEPS, Workshop, command_in
 
 from harness import environment
 
@@ -47,13 +47,29 @@ def attempt(workshop: Workshop, folder: Path, kind: str, seed: int, _: list[floa
     given = draw.choice([*sorted(folder.glob("*.npy")), folder / "weights.pt2", folder / "step.so"])
     given.unlink()
     MADE[draw.choice([*MADE])](given)
+    before = content(folder)
     try:
         done = subprocess.run(
-            command, env=environment(), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=END_SECONDS
+            command,
+            env=environment(),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=END_SECONDS,
         )
     except subprocess.TimeoutExpired:
         return f"still ran after {END_SECONDS} seconds"
     if done.returncode not in (1, 2) or len(re.findall("error: ", done.stderr)) != 1 or given.name not in done.stderr:
         return f"expected one error that names {given.name}, got {done.returncode}: {done.stderr}"
-    written = [path.name for path in (folder / LOG, folder / OUT) if path.exists()]
-    return f"wrote {written}" if written else ""
+    changed = content(folder).items() ^ before.items()
+    return f"changed {sorted(path.name for path, _ in changed)}" if changed else ""
+
+
+def content(folder: Path) -> dict[Path, bytes | None]:
+    """Returns the bytes of each regular file below a folder, and None for whatever else is there."""
+    return {path: path.read_bytes() if is_regular(path) else None for path in folder.rglob("*")}
+
+
+def is_regular(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()

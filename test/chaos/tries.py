@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tries what goes wrong around a running job. A try is a kind of accident, a seed that chooses its details, and a judgement.
+"""Tries what goes wrong around a running job.
 
-Each try runs a job of two nodes with two ranks in a folder of its own, does one thing to it, and gives what is wrong with how
-the job went on: an empty text if nothing is. Where it is left open whether a job ends or goes on, a job that goes on must
-compute what an undisturbed one computes, and one that ends must end within seconds, with one error that names what has
-happened, and leave nothing behind but its log.
+A try is a kind of accident, a seed that chooses its details, and a judgement. Each try runs a job of two nodes with two
+ranks in a folder of its own, does one thing to it, and returns what is wrong with how the job went on: an empty text if
+nothing is. A job that may end or go on must compute what an undisturbed one computes if it goes on. If it ends, it must
+end within seconds, with one error that names what has happened, and leave nothing but its log.
 """
 
 import os
@@ -106,11 +106,11 @@ def command_in(workshop: Workshop, folder: Path, steps: int) -> list[str]:
     (folder / OUT).parent.mkdir()
     shutil.copy(workshop.step(CONFIG), folder / "step.so")
     shutil.copy(model.archive, folder / "weights.pt2")
-    command = [BIN / "fcdp-run", folder / "step.so", f"--weights={folder / 'weights.pt2'}", f"--steps={steps}", "--threads=1"]
+    command = [BIN / "fcdp-run", folder / "step.so", f"--weights={folder / 'weights.pt2'}", f"--steps={steps}"]
     for name, source in model.inputs.items():
         shutil.copy(source, folder / f"{name}.npy")
         command.append(f"--input={name}={folder / name}.npy")
-    command += [f"--json={folder / LOG}", f"--params-out={folder / OUT}", "--timeout=10"]
+    command += [f"--json={folder / LOG}", f"--params-out={folder / OUT}", "--threads=1", "--timeout=10"]
     return [str(part) for part in command]
 
 
@@ -179,7 +179,10 @@ def fill_disk(job: Job) -> Expected:
     with suppress(OSError), open(job.folder / "rest", "wb", buffering=0) as rest:
         while True:
             rest.write(bytes(4096))
-    names = r"--params-out .*No space left on device.* they are in .* instead; --json .*No space left.* is in .* instead"
+    names = (
+        r"--params-out .*No space left on device.* they are in .* instead; "
+        r"--json .*No space left.* is in .* instead"
+    )
     return Expected(True, False, names, is_whole=True)
 
 

@@ -4,6 +4,7 @@
 import collections
 import colorsys
 import contextvars
+import cProfile
 import dataclasses
 import datetime
 import functools
@@ -278,6 +279,26 @@ def test_what_has_no_effect_on_a_step(tmp_path):
         return model.second(hidden) * scale * len(os.environ.get("HOME", ""))
 
     assert export(tmp_path, lambda: Pair(forward), empty=False).gradient_error == 0
+
+
+def test_a_profiler_goes_on_after_the_export(tmp_path):
+    profiler = cProfile.Profile()
+    profiler.enable()
+    export(tmp_path, Pair)
+    colorsys.rgb_to_hsv(0.1, 0.2, 0.3)
+    profiler.disable()
+    assert "rgb_to_hsv" in {getattr(entry.code, "co_name", entry.code) for entry in profiler.getstats()}
+
+
+def test_a_function_that_profiles_goes_on_after_the_export(tmp_path):
+    seen = []
+    sys.setprofile(lambda frame, event, function: seen.append(frame.f_code.co_name))
+    try:
+        export(tmp_path, Pair)
+        colorsys.rgb_to_hsv(0.1, 0.2, 0.3)
+    finally:
+        sys.setprofile(None)
+    assert "rgb_to_hsv" in seen
 
 
 def by_inference_mode(model, x):

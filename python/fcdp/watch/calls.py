@@ -5,6 +5,7 @@ Python's profile function sees each call, also of a function that a program has 
 """
 
 import contextlib
+import cProfile
 import datetime
 import inspect
 import os
@@ -130,7 +131,9 @@ class Calls:
         try:
             yield
         finally:
-            sys.setprofile(before)
+            sys.setprofile(None)
+            # A profiler of cProfile is no function that sys.setprofile could take back. It misses what was watched.
+            before.enable() if isinstance(before, cProfile.Profile) else sys.setprofile(before)
 
     def report(self, rule: Rule, called: str, frame: types.FrameType | None) -> None:
         """Adds a call by the code of `frame`, unless that code may make it."""

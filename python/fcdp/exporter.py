@@ -25,15 +25,17 @@ from fcdp.eager import StepResult, as_eager, eager_loss, eager_step, fake_mode_o
 from fcdp.empty import off_meta, unmarked, without_values
 from fcdp.errors import ExportError
 from fcdp.functions import kept_functions
+from fcdp.garbage import without_collections
 from fcdp.joint import changed_buffers, joint_program, label_coverage, loss_program
 from fcdp.masks import simplify_masks
 from fcdp.modes import warn_of_evaluation_mode
 from fcdp.operators import check_operators
+from fcdp.progress import shown_progress, start_stage
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed, split_layers
 from fcdp.regions import marked_regions
 from fcdp.scaled import UnitChecks, check_units
 from fcdp.ties import check_overlap, choose_roots, separated
-from fcdp.torch_private import checks_of_matrices_as_operators
+from fcdp.torch_private import checks_of_matrices_as_operators, save_program
 from fcdp.turns import one_at_a_time
 from fcdp.units import units
 from fcdp.version import __version__
@@ -138,10 +140,11 @@ def export(
     refuse_structure(model, train)
     if train:
         warn_of_evaluation_mode(model)
-    with unmarked(model), off_meta(model):
+    with shown_progress(), unmarked(model), off_meta(model):
         _check_parameters(model)
         call = make_call(model, example_inputs, loss_fn, full_masks)
         has_values = fake_mode_of(model) is None
+        start_stage("running the model in eager PyTorch")
         eager = (eager_step if train else eager_loss)(model, call) if check and has_values else None
         return _export(model, call, path, eager, train, check and not has_values)[0]
 
@@ -193,6 +196,8 @@ def _export(
         warn_of_rounded_buffers(model, changed_buffers(joint))
         if not train:
             joint = loss_program(joint)
+        if by_units:
+            start_stage("comparing units with eager PyTorch")
         checks = _check_units(model, call, joint) if by_units else UnitChecks()
         # Write while unreached parameters are frozen, because the archive records whether each weight needs a gradient.
         error = _write(path, joint, metadata, call, eager)
@@ -241,6 +246,7 @@ def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack, 
     torch's joint export refuses a trainable parameter without one. Raises ExportError if the model does what a compiled step
     would not do.
     """
+    start_stage("watching passes of the model")
     return _freeze_without_gradient(model, watched_step(model, call, train), undo)
 
 
@@ -261,6 +267,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
             torch.enable_grad(),
             as_eager(),
             warnings.catch_warnings(),
+            without_collections(),
         ):
             # torch.export warns of its own use of LeafSpec.
             warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
@@ -268,10 +275,12 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
             warnings.filterwarnings("ignore", category=UserWarning, message="The tensor attributes? .* assigned during export")
             with without_assertions(), kept_functions() as recorded:
                 with marked_regions(), recorded:
+                    start_stage("tracing the forward pass")
                     forward = torch.export.export(model, call.values, strict=False)
                 split_layers(forward)
                 simplify_masks(forward, {INPUT_PREFIX + name: call.given[name].cpu() for name in call.full_masks})
                 with checks_of_matrices_as_operators():
+                    start_stage("tracing the backward pass")
                     joint = joint_program(forward)
             check_operators(joint)
             return joint
@@ -306,9 +315,13 @@ def _write(
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fcdp-export-") as folder:
         written = Path(folder) / path.name
         try:
-            torch.export.save(joint, written, extra_files={"fcdp.json": json.dumps(metadata, indent=1)})
+            start_stage("writing the archive")
+            with without_collections():
+                save_program(joint, written, {"fcdp.json": json.dumps(metadata, indent=1)})
         except Exception as error:
             raise ExportError(f"torch.export.save could not write '{path}': {error}") from error
+        if eager is not None:
+            start_stage("comparing the archive with eager PyTorch")
         error = None if eager is None else check_archive(written, call, eager, metadata["ties"])
         os.replace(written, path)
     return error

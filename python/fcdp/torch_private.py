@@ -12,6 +12,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,6 +55,21 @@ def copy_of(program: "ExportedProgram", join_detach: bool = False) -> "tuple[fx.
     if join_detach:
         _remove_detach_pass(graph_module, signature)
     return graph_module, signature
+
+
+def save_program(program: "ExportedProgram", path: Path, extra_files: dict[str, str]) -> None:
+    """Does what torch.export.save does, except for its test that the program has a canonical form, whose result it drops.
+
+    That test takes a third of the time.
+    """
+    from torch._export.serde import serialize
+
+    canonicalize = serialize.canonicalize
+    serialize.canonicalize = lambda program, constants: program
+    try:
+        torch.export.save(program, path, extra_files=extra_files)
+    finally:
+        serialize.canonicalize = canonicalize
 
 
 def with_graph(program: "ExportedProgram", graph_module: "fx.GraphModule", signature: Any) -> "ExportedProgram":
@@ -200,6 +216,11 @@ def watched_calls(see: Callable[[Any, Sequence[Any], dict[str, Any]], None]) -> 
 
     with operators_run_by(run):
         yield
+
+
+def asks_for_metadata(target: Any) -> bool:
+    """Returns whether an operator tells the device, the layout or sizes of a tensor, and computes none."""
+    return getattr(target, "namespace", "") == "prim"
 
 
 def is_random(target: Any) -> bool:

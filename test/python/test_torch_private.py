@@ -7,6 +7,7 @@ import inspect
 import sys
 import types
 import warnings
+import zipfile
 from pathlib import Path
 
 import torch
@@ -48,6 +49,12 @@ def joint() -> torch.export.ExportedProgram:
     return torch_private.decompose_to_joint(exported(), [torch.ops.aten.silu_backward.default])
 
 
+def archive_files(path: Path) -> dict[str, bytes]:
+    """Returns the files of an archive by their names below its root folder."""
+    with zipfile.ZipFile(path) as archive:
+        return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+
+
 def test_joint_has_the_loss_and_the_gradients_and_decomposes_nothing() -> None:
     program = joint()
     # Fused attention, the reason for a joint graph of our own, is in test_export.py.
@@ -58,6 +65,21 @@ def test_joint_has_the_loss_and_the_gradients_and_decomposes_nothing() -> None:
         "layer.bias": OutputKind.GRADIENT_TO_PARAMETER,
     }
     assert {"aten::addmm", "aten::silu", "aten::silu_backward", "aten::tanh_backward"} <= set(operators(program.graph_module))
+
+
+def test_a_saved_program_is_that_of_torch(tmp_path: Path) -> None:
+    program = exported()
+    torch_private.save_program(program, tmp_path / "ours.pt2", {"note": "x"})
+    torch.export.save(program, tmp_path / "theirs.pt2", extra_files={"note": "x"})
+    ours, theirs = archive_files(tmp_path / "ours.pt2"), archive_files(tmp_path / "theirs.pt2")
+    assert ours.keys() == theirs.keys()
+    assert {name for name in ours if ours[name] != theirs[name]} <= {".data/serialization_id"}
+
+
+def test_what_asks_for_metadata() -> None:
+    assert torch_private.asks_for_metadata(torch.ops.prim.device.default)
+    assert not torch_private.asks_for_metadata(torch.ops.aten.add.Tensor)
+    assert not torch_private.asks_for_metadata(len)
 
 
 def test_copies_share_no_graph_and_join_detach() -> None:

@@ -18,6 +18,7 @@ from fcdp.exporter import Exported, check_with_values, export_without_values
 from fcdp.loop.cache import place, read_step, work_folder
 from fcdp.loop.install import find_install
 from fcdp.modes import in_mode, warn_of_evaluation_mode
+from fcdp.progress import shown_progress, start_stage
 from fcdp.scaled import UnitChecks
 from fcdp.unreached import unreached_by_all, warn_of_unreached, without_unreached
 
@@ -45,7 +46,7 @@ def build(
     without weights that cannot be compared. Raises ExportError and StepError.
     """
     warn_of_evaluation_mode(model)
-    with work_folder(cache) as folder:
+    with shown_progress(), work_folder(cache) as folder:
         programs: list[Path | str] = []
         archives, checks, unreached = [], [], []
 
@@ -68,10 +69,12 @@ def build(
         if read_step(made) is not None:
             return made
         if check:
+            start_stage("comparing with eager PyTorch")
             unchecked: dict[str, str] = {}
             for compare in checks:
                 unchecked.update(compare().unchecked)
             _warn_of_unchecked(unchecked)
+        start_stage("compiling the step")
         written = folder / made.name
         _compile(programs, options, written)
         return place(made, written.read_bytes())

@@ -25,7 +25,16 @@ from fcdp.call import Call
 from fcdp.eager import fake_mode_of, model_errors, passes
 from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
-from fcdp.torch_private import is_fake, is_random, mutated_arguments, no_write_of_itself, operators_run_by, pytree
+from fcdp.garbage import without_collections
+from fcdp.torch_private import (
+    asks_for_metadata,
+    is_fake,
+    is_random,
+    mutated_arguments,
+    no_write_of_itself,
+    operators_run_by,
+    pytree,
+)
 
 _MOST_BYTES = 1 << 20
 
@@ -45,7 +54,7 @@ def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None
     context, an attribute of a library), and is then seen by the operations that depend on it.
     """
     try:
-        with model_errors():
+        with model_errors(), without_collections():
             before, first, between, second, after = _two_passes(model, call)
     except ExportError:
         if changed:
@@ -165,6 +174,8 @@ class _Operations:
         return f"only the first time it has {first._said[same]}" if same < len(first._said) else "its loss is another one"
 
     def _run(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if asks_for_metadata(operator):
+            return operator(*args, **kwargs)
         leaves = pytree.tree_leaves((args, kwargs))
         operands = [self._of(leaf) for leaf in leaves]
         written = mutated_arguments(operator, args, kwargs)
@@ -174,7 +185,6 @@ class _Operations:
         tensors = [value for value in [*written, *pytree.tree_leaves(results)] if isinstance(value, torch.Tensor)]
         for index, tensor in enumerate(tensors):
             self._set(tensor, (made, index), varies)
-        # Other operators tell the type or the place of a tensor.
         if tensors and (varies or written):
             self._log.append(made)
             self._said.append(_described(operator, leaves))

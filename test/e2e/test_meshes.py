@@ -32,6 +32,15 @@ def test_strategies_are_bit_equal(workshop: Workshop, config: Config) -> None:
     assert_bit_equal(workshop.run(config, STEPS), workshop.run(replace(config, strategy="zero3"), STEPS))
 
 
+def test_what_the_mesh_changes(workshop: Workshop) -> None:
+    """Sums run within nodes first: 4 x 1 and 1 x 4 ranks add in one order, and 2 x 2 in another."""
+    one_node, nodes, both = (
+        workshop.run(Config("gpt", *mesh, optimizer="sgd,lr=0.1"), STEPS) for mesh in ((1, 4), (4, 1), (2, 2))
+    )
+    assert_bit_equal(one_node, nodes)
+    assert relative_error(both.losses, nodes.losses) <= 1e-6
+
+
 @pytest.mark.parametrize("strategy", ["zero3", "fcdp"])
 def test_bytes_are_the_closed_forms(workshop: Workshop, config: Config, strategy: str) -> None:
     config = replace(config, strategy=strategy)

@@ -117,16 +117,18 @@ static std::string listTrained(ModuleOp module) {
   return llvm::join(names, ", ");
 }
 
-static LogicalResult checkPattern(ModuleOp module,
-                                  const GroupSpec::Pattern &pattern) {
+static bool matchesTrained(ModuleOp module, const GroupSpec::Pattern &pattern) {
+  return llvm::any_of(module.getOps<ParameterOp>(), [&](ParameterOp op) {
+    return op.getTrainable() && matches(op, pattern);
+  });
+}
+
+static LogicalResult refusePattern(ModuleOp module,
+                                   const GroupSpec::Pattern &pattern) {
   ParameterOp frozen;
-  for (auto op : module.getOps<ParameterOp>()) {
-    if (!matches(op, pattern))
-      continue;
-    if (op.getTrainable())
-      return success();
-    frozen = op;
-  }
+  for (auto op : module.getOps<ParameterOp>())
+    if (matches(op, pattern))
+      frozen = op;
   InFlightDiagnostic error =
       module.emitError("group: no parameter that is trained has a name like '")
       << pattern.text << "'; ";
@@ -139,10 +141,25 @@ static LogicalResult checkPattern(ModuleOp module,
   return error;
 }
 
+/// A list such as '*.bias,*norm*' is for all models, of which some have no
+/// bias. A whole name that nothing has is a mistake.
+static LogicalResult checkGroup(ModuleOp module, const GroupSpec &group) {
+  auto isUnmatched = [&](const GroupSpec::Pattern &pattern) {
+    return !matchesTrained(module, pattern);
+  };
+  bool matchesNothing = llvm::all_of(group.patterns, isUnmatched);
+  for (const GroupSpec::Pattern &pattern : group.patterns) {
+    bool isName =
+        StringRef(pattern.text).find_first_of("*?[") == StringRef::npos;
+    if ((isName || matchesNothing) && isUnmatched(pattern))
+      return refusePattern(module, pattern);
+  }
+  return success();
+}
+
 LogicalResult fcdp::checkPatterns(ModuleOp module, ArrayRef<GroupSpec> groups) {
   for (const GroupSpec &group : groups)
-    for (const GroupSpec::Pattern &pattern : group.patterns)
-      if (failed(checkPattern(module, pattern)))
-        return failure();
+    if (failed(checkGroup(module, group)))
+      return failure();
   return success();
 }

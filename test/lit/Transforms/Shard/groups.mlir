@@ -19,6 +19,11 @@
 // RUN: fcdp-opt %s --fcdp-shard="group=*.bias:weight_decay=0" --fcdp-bucket | FileCheck %s --check-prefix=BUCKET
 // BUCKET: fcdp.bucket @bucket.root {{.*}} members [@weight at 0, @bias at 16, @norm at 32, @given at 48]
 
+// A pattern of a list may match nothing if another one matches.
+// RUN: fcdp-opt %s --fcdp-shard="group=*.scale,frozen.*,*norm*:lr=0" | FileCheck %s --check-prefix=LIST
+// LIST: fcdp.parameter @bias : {{.*}} names ["fc.bias"]{{$}}
+// LIST-NEXT: fcdp.parameter @norm : {{.*}} group <lr = 0.000000e+00 : f64, weight_decay = {{.*}}>
+
 // A group that names the optimizer alone changes no setting.
 // RUN: fcdp-opt %s --fcdp-shard="group=*.bias:optimizer=adamw" | FileCheck %s --check-prefix=ALONE
 // ALONE: fcdp.parameter @bias : {{.*}} names ["fc.bias"]{{$}}
@@ -32,6 +37,8 @@
 // RUN: not fcdp-opt %s --fcdp-shard="group=*:weight_decay=-1" 2>&1 | FileCheck %s --check-prefix=RANGE
 // RUN: not fcdp-opt %s --fcdp-shard="group=*:lr=nan" 2>&1 | FileCheck %s --check-prefix=NAN
 // RUN: not fcdp-opt %s --fcdp-shard="group=*.bais:lr=1" 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not fcdp-opt %s --fcdp-shard="group=*.scale,*.bais:lr=1" 2>&1 | FileCheck %s --check-prefix=NO-PATTERN
+// RUN: not fcdp-opt %s --fcdp-shard="group=*.bias,norm.wieght:lr=1" 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not fcdp-opt %s --fcdp-shard="group=frozen.*:lr=1" 2>&1 | FileCheck %s --check-prefix=FROZEN
 // FORM: error: expected PATTERN[,PATTERN]...:KEY=VALUE[,KEY=VALUE]..., got '*.bias'
 // NONE: error: expected PATTERN[,PATTERN]...:KEY=VALUE[,KEY=VALUE]..., got ':lr=1'
@@ -46,6 +53,8 @@
 // RANGE: error: expected 'weight_decay' in [0.00, INF), got '-1'
 // NAN: error: expected 'lr' in [0.00, INF), got 'nan'
 // NOTHING: error: group: no parameter that is trained has a name like '*.bais'; there are 'fc.weight', 'fc.bias', 'norm.weight', 'given'
+// NO-PATTERN: error: group: no parameter that is trained has a name like '*.scale'; there are 'fc.weight', 'fc.bias', 'norm.weight', 'given'
+// NAME: error: group: no parameter that is trained has a name like 'norm.wieght'; there are 'fc.weight', 'fc.bias', 'norm.weight', 'given'
 // FROZEN: error: group: no parameter that is trained has a name like 'frozen.*'; 'frozen.bias' is not trained: the model has it frozen, or the loss of the example inputs does not depend on it
 
 module attributes {fcdp.phase = #fcdp.phase<imported>} {

@@ -83,6 +83,8 @@ void takeExponents(CLI::App &app) {
 }
 
 void checkWhatIsRun(const Options &options, const std::string &target) {
+  if (options.reportsEnvironment)
+    return;
   if (options.probe.empty() && !target.empty())
     throw std::runtime_error("--target: expected --probe-cluster, too; a step "
                              "was compiled for its target");
@@ -338,6 +340,11 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Run no step; measure the hardware that the ranks run on, and "
                  "write its description to this file, which other tools read "
                  "with --cluster");
+  app.add_flag(
+      "--report-environment", options.reportsEnvironment,
+      "Run no step; print versions, processors, memory, GPUs, links "
+      "and limits, for a report of a problem. It has no names of "
+      "hosts or users, no addresses, and no values that may be secret");
   std::string target;
   app.add_option(
          "--target", target,

@@ -41,6 +41,8 @@ struct Options {
   std::string resumeFrom;
   std::optional<uint32_t> nodes, ranksPerNode;
   std::string json, profile, trace, probe;
+  /// No step runs: the environment is described.
+  bool reportsEnvironment = false;
   /// --probe-cluster measures GPUs.
   bool probesGpus = false;
   /// The folder of TensorBoard's event files; empty for none.

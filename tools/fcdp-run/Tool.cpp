@@ -7,11 +7,15 @@
 #include "output/Failure.h"
 #include "output/OutputFiles.h"
 #include "probe/Probe.h"
+#include "report/EnvironmentReport.h"
 #include "session/JobSetup.h"
 #include "session/Session.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
+#include <iostream>
 #include <stdexcept>
 
 namespace fcdp::run {
@@ -107,6 +111,12 @@ int runTool(int argc, char **argv) {
     std::optional<Options> options = parseOptions(argc, argv);
     if (!options)
       return EXIT_SUCCESS;
+    if (options->reportsEnvironment) {
+      if (!(std::cout << describeEnvironment() << std::flush))
+        throw std::runtime_error(std::string("standard output: ") +
+                                 std::strerror(errno));
+      return EXIT_SUCCESS;
+    }
     launch = detectLaunch(processEnvironment,
                           options->nodes || options->ranksPerNode);
     return start(*options, launch);

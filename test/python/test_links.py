@@ -70,6 +70,14 @@ def test_links_and_anchors_resolve() -> None:
     assert not [fault for page in pages() for fault in broken(page)]
 
 
+def test_the_index_has_each_page_and_each_benchmark() -> None:
+    index = ROOT / "docs" / "README.md"
+    linked = {(index.parent / link.partition("#")[0]).resolve() for link in links(index)}
+    expected = {*index.parent.glob("*.md"), *ROOT.glob("benchmarks/*/run.py")} - {index}
+    missing = sorted(str(path.relative_to(ROOT)) for path in expected - linked)
+    assert not missing, f"expected a link in docs/README.md to each of {missing}"
+
+
 @pytest.mark.parametrize(
     ("text", "faults"),
     [

@@ -13,7 +13,7 @@ from steps import BATCH, TIME
 from tables import markdown, model_bytes, reasons, rows_of
 
 BEGIN, END = "<!-- benchmarks/peers/run.py begins here -->", "<!-- benchmarks/peers/run.py ends here -->"
-README_ROW = re.compile(r"^\| PyTorch's FSDP2 over Gloo.*$", re.MULTILINE)
+FSDP2_ROW = re.compile(r"^\| PyTorch's FSDP2 over Gloo.*$", re.MULTILINE)
 
 
 def write(results: Results, page: Path, with_pictures: bool) -> None:
@@ -69,7 +69,7 @@ def _reasons(results: Results) -> list[str]:
     return [*lines, ""]
 
 
-def write_readme(results: Results, page: Path) -> None:
+def write_row(results: Results, page: Path) -> None:
     """Writes the row of FSDP2: what a node sends in a step of the example's GPT in float32, on the fastest link, where TCP
     repeats least.
     """
@@ -77,17 +77,17 @@ def write_readme(results: Results, page: Path) -> None:
     for setting in sorted(settings, key=lambda x: -(x.megabits or float("inf"))):
         for row in rows_of(setting, results):
             if row.row.name == "fsdp2-full":
-                line = _readme_row(setting, results, row.sent)
-                text, count = README_ROW.subn(line.replace("\\", r"\\"), page.read_text())
+                line = _fsdp2_row(setting, results, row.sent)
+                text, count = FSDP2_ROW.subn(line.replace("\\", r"\\"), page.read_text())
                 if count != 1:
                     expected = "expected one row that begins with \"| PyTorch's FSDP2 over Gloo\""
                     raise SystemExit(f"peers: error: {page}: {expected}, found {count}")
                 page.write_text(text)
                 return
     expected = "expected results of fsdp2-full for gpt in f32 with one micro-batch"
-    raise SystemExit(f"peers: error: argument --readme: {expected}")
+    raise SystemExit(f"peers: error: argument --row: {expected}")
 
 
-def _readme_row(setting: Setting, results: Results, sent: float) -> str:
-    label = "PyTorch's FSDP2 over Gloo, by the kernel's counter, with headers ([benchmarks](docs/benchmarks.md))"
+def _fsdp2_row(setting: Setting, results: Results, sent: float) -> str:
+    label = "PyTorch's FSDP2 over Gloo, by the kernel's counter, with headers ([benchmarks](benchmarks.md))"
     return f"| {label} | {sent:,.0f} | {sent / model_bytes(setting, results):.3f} |"

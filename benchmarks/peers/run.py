@@ -48,8 +48,8 @@ def parse() -> argparse.Namespace:
     page = "a page to write the tables of all results into, between its markers, with pictures beside it"
     parser.add_argument("--document", type=Path, metavar="PAGE", help=page)
     parser.add_argument("--no-pictures", action="store_true", help="leave pictures out of --document")
-    readme = "a page whose row of FSDP2 is written, from the results for gpt in f32"
-    parser.add_argument("--readme", type=Path, metavar="PAGE", help=readme)
+    row = "a page whose row of FSDP2 is written, from the results for gpt in f32"
+    parser.add_argument("--row", type=Path, metavar="PAGE", help=row)
     args = parser.parse_args()
     if args.steps < 2:
         parser.error(f"argument --steps: expected at least 2, got {args.steps}")
@@ -90,8 +90,8 @@ def main() -> int:
     wrong = [fault for setting in results.settings() for fault in wrong_rows(setting, results)]
     if args.document:
         document.write(results, args.document, not args.no_pictures)
-    if args.readme:
-        document.write_readme(results, args.readme)
+    if args.row:
+        document.write_row(results, args.row)
     return report_wrong("peers", wrong)
 
 

@@ -5,6 +5,7 @@ example: python examples/simulate/llama_8b.py --out llama.pt2
 """
 
 import argparse
+from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -12,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import fcdp
 
 # Table 3 of The Llama 3 Herd of Models, arXiv 2407.21783.
-SHAPES = {
+SHAPES: dict[str, Any] = {
     "hidden_size": 4096,
     "intermediate_size": 14336,
     "num_attention_heads": 32,

@@ -4,6 +4,7 @@
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ def test_the_loop_trains(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(script)
     [name] = re.findall(r'from_pretrained\("(.*?)"', script)
     torch.manual_seed(0)
-    shape = {
+    shape: dict[str, Any] = {
         "hidden_size": 16,
         "intermediate_size": 32,
         "num_hidden_layers": 1,
@@ -45,7 +46,8 @@ def test_the_loop_trains(tmp_path: Path) -> None:
 
 def setting(name: str) -> list[str]:
     """The words of a variable of the table's commands."""
-    return re.search(rf'^    {name}="(.*)"$', README, re.M)[1].split()
+    [words] = re.findall(rf'^    {name}="(.*)"$', README, re.M)
+    return str(words).split()
 
 
 def shown(archive: str) -> dict[str, str]:

@@ -4,6 +4,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def anchors(page: Path) -> set[str]:
     found = set(re.findall(r'<a (?:id|name)="([^"]+)"', text))
     seen: Counter[str] = Counter()
     tokens = parse(page)
-    for opening, heading in zip(tokens, tokens[1:]):
+    for opening, heading in pairwise(tokens):
         if opening.type != "heading_open":
             continue
         words = "".join(part.content for part in heading.children or [] if part.type in ("text", "code_inline"))

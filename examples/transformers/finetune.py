@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--micro-batches", type=int, default=2)
     args = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(args.model)
-    model = AutoModelForCausalLM.from_pretrained(args.model, use_cache=False).train()  # It comes in evaluation mode.
+    model = AutoModelForCausalLM.from_pretrained(args.model).train()  # It comes in evaluation mode.
 
     def collate(lines: list[str]) -> dict[str, torch.Tensor]:
         # Pads to the least length that all fit into, on the right, where a causal model does not see it.

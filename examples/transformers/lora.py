@@ -24,7 +24,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.manual_seed(0)  # Ranks start from the same adapter.
     tokenizer = AutoTokenizer.from_pretrained(args.model)
-    base = AutoModelForCausalLM.from_pretrained(args.model, use_cache=False)
+    base = AutoModelForCausalLM.from_pretrained(args.model)
     base.train()  # It comes in evaluation mode.
     model = get_peft_model(base, LoraConfig(r=8, lora_alpha=16, target_modules=["q_proj", "v_proj"]))
 

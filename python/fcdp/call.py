@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fcdp.caches import without_caches
 from fcdp.errors import ExportError
 from fcdp.torch_private import pytree
 
@@ -225,7 +226,8 @@ def replaced_forward(model: nn.Module, forward: Callable[..., Any]) -> Iterator[
             model.forward = own
 
 
-def loss_forward(model: nn.Module, call: Call) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def loss_forward(model: nn.Module, call: Call) -> Iterator[None]:
     """Makes `model(*call.values)` return the loss as a 0-d tensor until the context ends."""
     forward = model.forward
 
@@ -235,7 +237,8 @@ def loss_forward(model: nn.Module, call: Call) -> contextlib.AbstractContextMana
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     names = [INPUT_PREFIX + name for name in call.names]
     step.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
-    return replaced_forward(model, step)
+    with without_caches(model), replaced_forward(model, step):
+        yield
 
 
 def _loss_of(output: Any) -> Any:

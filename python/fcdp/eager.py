@@ -18,10 +18,16 @@ from fcdp.compiled import compiled_as_eager
 from fcdp.errors import ExportError
 from fcdp.inference import inference_as_no_grad
 from fcdp.leaves import check_leaves
+from fcdp.logs import without_torch_logs
 from fcdp.recomputed import buffers_kept
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed
 from fcdp.regions import preserved_randomness
 from fcdp.torch_private import buffer_table, fake_mode_of as mode_of_tensors, pytree
+
+_HINTS = {
+    "got mat_a.dtype": "if these are experts of Transformers, call model.set_experts_implementation('batched_mm') before",
+}
+"""What to do, by a part of the text of an error of the model."""
 
 # With this seed the eager step and the archive draw the same dropout masks.
 CHECK_SEED = 0
@@ -56,7 +62,7 @@ def changing_step(model: nn.Module, call: Call) -> StepResult:
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
         raise ExportError("expected a parameter with requires_grad=True, got none: there is nothing to train")
-    with passes(model, call) as forward, model_errors():
+    with passes(model, call) as forward, model_errors(has_values=fake_mode_of(model) is None):
         loss = forward()
         if not loss.requires_grad:
             raise ExportError(
@@ -81,6 +87,7 @@ def passes(model: nn.Module, call: Call) -> Iterator[Callable[[], torch.Tensor]]
         stack.enter_context(unchanged_buffers(model))
         stack.enter_context(check_seed())
         stack.enter_context(torch.enable_grad())
+        stack.enter_context(without_torch_logs())
         if mode is not None:
             values = pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
             stack.enter_context(mode)
@@ -123,8 +130,8 @@ def eager_loss(model: nn.Module, call: Call) -> StepResult:
 
 
 @contextlib.contextmanager
-def model_errors() -> Iterator[None]:
-    """Makes an ExportError of an error of the model."""
+def model_errors(has_values: bool = True) -> Iterator[None]:
+    """Makes an ExportError of an error of the model, which runs on tensors with or without values."""
     try:
         yield
     except ExportError:
@@ -138,7 +145,9 @@ def model_errors() -> Iterator[None]:
                 f"forward needs the values of a tensor, which a compiled step does not wait for ({error}{_place_of(error)}): "
                 "use torch.where, or constants, in place of .item() and of a branch"
             ) from error
-        raise ExportError(f"the model fails on the example inputs in plain PyTorch, without fcdp: {error}") from error
+        hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in str(error)), "")
+        where = "on the example inputs in plain PyTorch, without fcdp" if has_values else "on tensors without values"
+        raise ExportError(f"the model fails {where}: {error}{_place_of(error)}{hint}") from error
 
 
 def _place_of(error: Exception) -> str:

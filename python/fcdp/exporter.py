@@ -27,10 +27,11 @@ from fcdp.errors import ExportError
 from fcdp.functions import kept_functions
 from fcdp.garbage import without_collections
 from fcdp.joint import changed_buffers, joint_program, label_coverage, loss_program
+from fcdp.logs import first_line, without_torch_logs
 from fcdp.masks import simplify_masks
 from fcdp.modes import warn_of_evaluation_mode
 from fcdp.operators import check_operators
-from fcdp.progress import shown_progress, start_stage
+from fcdp.progress import hidden_progress, shown_progress, start_stage
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed, split_layers
 from fcdp.regions import marked_regions
 from fcdp.scaled import UnitChecks, check_units
@@ -216,7 +217,7 @@ def _check_units(model: nn.Module, call: Call, joint: ExportedProgram) -> UnitCh
 def _trace_with_values(model: nn.Module, call: Call) -> tuple[ExportedProgram, StepResult, dict[str, str]]:
     """Returns the program of a model with its values, the step of eager PyTorch, and the tied names."""
     eager = eager_step(model, call)
-    with separated(model) as groups, contextlib.ExitStack() as undo:
+    with hidden_progress(), separated(model) as groups, contextlib.ExitStack() as undo:
         unreached = _freeze_without_gradient(model, eager_step(model, call), undo)
         ties = choose_roots(groups, {name for name, _ in model.named_parameters()} - set(unreached))
         return _trace(model, call), eager, ties
@@ -267,6 +268,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
             torch.enable_grad(),
             as_eager(),
             warnings.catch_warnings(),
+            without_torch_logs(),
             without_collections(),
         ):
             # torch.export warns of its own use of LeafSpec.
@@ -287,9 +289,8 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
     except ExportError:
         raise
     except Exception as error:
-        first, *others = str(error).splitlines() or [type(error).__name__]
-        message = f"torch.export could not trace the training step: {first}\nhint: {_hint(error)}"
-        raise ExportError("\n".join([message, *others])) from error
+        message = f"torch.export could not trace the training step: {first_line(error)}\nhint: {_hint(error)}"
+        raise ExportError(message) from error
 
 
 def _hint(error: Exception) -> str:

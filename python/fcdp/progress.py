@@ -62,3 +62,14 @@ def start_stage(stage: str) -> None:
     """Ends the stage before. `stage` says what is done, such as "tracing the forward pass"."""
     if _shown is not None:
         _shown.start(stage)
+
+
+@contextlib.contextmanager
+def hidden_progress() -> Iterator[None]:
+    """Has the stages that begin within this context be parts of the one that runs."""
+    global _shown
+    shown, _shown = _shown, None
+    try:
+        yield
+    finally:
+        _shown = shown

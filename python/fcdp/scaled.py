@@ -9,7 +9,6 @@ with stubs in place of its units. Units that are alike are compared once.
 import contextlib
 import functools
 import itertools
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from fcdp.call import Call, make_call
 from fcdp.eager import StepResult
 from fcdp.empty import replaced
 from fcdp.errors import ExportError
+from fcdp.logs import without_logs
 from fcdp.operator_counts import OperatorCounts, find_difference, is_within
 from fcdp.stand_ins import Alone, stubbed
 from fcdp.torch_private import is_fake, pytree
@@ -136,7 +136,7 @@ class _Checker:
         found = []
         for smaller in _smaller_calls(self._call):
             # A model may take no other shapes. PyTorch logs its errors.
-            with contextlib.suppress(Exception), _without_logs():
+            with contextlib.suppress(Exception), without_logs():
                 found.append(self._variant(smaller))
         return found
 
@@ -249,16 +249,6 @@ def _check_values(module: nn.Module) -> None:
     empty = next((name for name, buffer in module.named_buffers() if is_fake(buffer)), None)
     if empty is not None:
         raise _NotChecked(f"its buffer '{empty}' has no value")
-
-
-@contextlib.contextmanager
-def _without_logs() -> Iterator[None]:
-    before = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 def _said(error: Exception) -> str:

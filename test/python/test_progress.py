@@ -12,7 +12,7 @@ import pytest
 import fcdp
 from fcdp import progress
 from fcdp.garbage import without_collections
-from fcdp.progress import shown_progress, start_stage
+from fcdp.progress import hidden_progress, shown_progress, start_stage
 from small_models import Tiny, tiny_inputs
 
 EXPORT_STAGES = [
@@ -55,6 +55,8 @@ def test_a_long_export_says_its_stages(capfd: pytest.CaptureFixture[str], monkey
         wait_for_the_timer()
         with shown_progress():
             start_stage("two")
+        with hidden_progress():
+            start_stage("a part of two")
         start_stage("three")
     start_stage("four")
     # The timer may come before the first stage.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the forward pass of a model may not do: the export says where it does it, and what to do instead."""
 
+import contextlib
 import re
 
 import numpy as np
@@ -102,3 +103,60 @@ def test_linear_algebra_that_checks_its_matrices(tmp_path, solve):
 def test_inputs_that_are_not_dense(tmp_path, value, kind):
     with pytest.raises(fcdp.ExportError, match=f"example input 'x': expected a dense tensor .*, got one that is {kind}"):
         fcdp.export(Regression(), {"x": value, "y": torch.ones(2)}, tmp_path / "step.pt2")
+
+
+def test_the_lines_of_pytorch_are_shown_if_they_are_wanted(tmp_path, monkeypatch):
+    def error_of(forward):
+        with pytest.raises(fcdp.ExportError) as error:
+            fcdp.export(model_of(forward), (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
+        return str(error.value)
+
+    def branch(h, x):
+        return h.mean() if x.sum() > 0 else h.sum()
+
+    short = error_of(branch)
+    more = r"\(FCDP_TORCH_ERRORS=1 shows (\d+) more lines of PyTorch's\)"
+    found = re.search(rf"^torch.export could not trace .*{more}\nhint: ", short)
+    assert found and len(short.splitlines()) == 2, short
+    monkeypatch.setenv("FCDP_TORCH_ERRORS", "1")
+    long = error_of(branch)
+    assert len(long.splitlines()) > int(found[1]) and "FCDP_TORCH_ERRORS" not in long
+
+
+def test_a_model_without_values_fails(tmp_path, capfd):
+    """PyTorch logs the traces of such errors, which are said anyway."""
+    with fcdp.empty_weights():
+        model = model_of(lambda h, x: h.topk(1000).values.mean())
+    message = r"^the model fails on tensors without values: .*, .*test_refusals.py:\d+"
+    with pytest.raises(fcdp.ExportError, match=message) as error:
+        fcdp.export(model, (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
+    assert "plain PyTorch" not in str(error.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_model_with_values_fails(tmp_path):
+    model = model_of(lambda h, x: h.topk(1000).values.mean())
+    with pytest.raises(fcdp.ExportError, match=r"^the model fails on the example inputs in plain PyTorch, without fcdp: "):
+        fcdp.export(model, (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_the_default_experts_of_transformers(tmp_path, is_empty):
+    """Their operator is not PyTorch's own, or is for bfloat16 alone."""
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig(
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        num_local_experts=2,
+        vocab_size=32,
+    )
+    with fcdp.empty_weights() if is_empty else contextlib.nullcontext():
+        model = MixtralForCausalLM(config)
+    rows = torch.zeros(2, 8, dtype=torch.int64)
+    with pytest.raises(fcdp.ExportError, match=r"call model.set_experts_implementation\('batched_mm'\) before"):
+        fcdp.export(model, {"input_ids": rows, "labels": rows}, tmp_path / "step.pt2")

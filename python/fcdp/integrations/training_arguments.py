@@ -22,7 +22,7 @@ _HONOURED = frozenset(
     restore_callback_states_from_checkpoint full_determinism seed data_seed accelerator_config dataloader_drop_last
     dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor
     dataloader_multiprocessing_context dataloader_in_order remove_unused_columns label_names length_column_name
-    ddp_backend ddp_timeout skip_memory_metrics do_train do_eval do_predict resume_from_checkpoint local_rank
+    ddp_backend ddp_timeout skip_memory_metrics use_cache do_train do_eval do_predict resume_from_checkpoint local_rank
     """.split()
 )
 
@@ -41,7 +41,6 @@ _REFUSED = {
     "torch_compile_mode": _COMPILED,
     "use_liger_kernel": "leave it out: its kernels are no operators of PyTorch",
     "liger_kernel_config": "leave it out: its kernels are no operators of PyTorch",
-    "use_cache": "leave it out: only generation uses the cache",
     "neftune_noise_alpha": "add the noise in the model's own forward",
     "torch_empty_cache_steps": "leave it out: the memory of a step is planned",
     "auto_find_batch_size": "set per_device_train_batch_size; step_options={'options': ['--device-memory=...']} says at "

@@ -335,6 +335,39 @@ def test_cache_by_graph_and_options(home: Path, tmp_path: Path) -> None:
     assert sorted(path.suffix for path in cache.iterdir()) == [".so"] * 3
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"options": "--clip-norm=1"}, r"options: expected a list of texts, such as \['--clip-norm=1'\], got the text"),
+        ({"loss_weight": "fctor"}, "loss_weight: expected the name of an input among 'x', 'pair'; got 'fctor'$"),
+        ({"loss_weight": "pai"}, r"loss_weight: .* got 'pai': did you mean 'pair'\?$"),
+        ({"pad": {"pair_0": 0, "pare": 1}}, r"pad: .* got 'pare': did you mean 'pair'\?$"),
+    ],
+)
+def test_names_of_inputs_and_options(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(StepError, match=message) as raised:
+        fcdp.compile(Scaled(), example(), **arguments)
+    assert raised.value.code == "misuse"
+
+
+def test_misspelt_arguments() -> None:
+    with pytest.raises(TypeError, match=r"^compile\(\) got an unexpected keyword argument 'stratgy': did you mean 'strategy'\?$"):
+        fcdp.compile(Scaled(), example(), stratgy="zero3")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'zzz'$"):
+        fcdp.compile(Scaled(), example(), zzz=1)
+    with pytest.raises(ExportError, match=r"full_masks: .* got 'pairs': did you mean 'pair'\?$"):
+        make_call(Scaled(), example(), None, ["pairs"])
+
+
+def test_messages_of_the_compiler_name_no_temporary_archives(home: Path, tmp_path: Path) -> None:
+    compiler(home, 'echo "$1: error: a" >&2; echo "cannot read \'$2\'" >&2; echo "${3#--eval=}: c" >&2; exit 1')
+    model = Scaled()
+    call = make_call(model, example(), None)
+    with pytest.raises(StepError) as raised:
+        loop_build.build(model, call, [], tmp_path / "cache", check=False, evaluation=call, greater=[call])
+    assert str(raised.value) == "the step: error: a\ncannot read the step of more_inputs[0]\nthe evaluation: c"
+
+
 def test_compiler_refuses(home: Path, tmp_path: Path) -> None:
     compiler(home, "echo 'error: no such strategy' >&2; exit 1")
     model = Scaled()

@@ -38,6 +38,12 @@ static OwningOpRef<ModuleOp> readModule(StringRef input, MLIRContext &context) {
         << input << "': expected a .pt2 archive or MLIR text, got another file";
     return nullptr;
   }
+  if (input.ends_with(".py")) {
+    emitError(UnknownLoc::get(&context), "'")
+        << input << "': expected a .pt2 archive, got a program of Python: run "
+        << "it, and have it write the archive with fcdp.export";
+    return nullptr;
+  }
   if (auto problem = findTooDeep((*file)->getBuffer())) {
     emitError(FileLineColLoc::get(&context, input, unsigned(problem->line), 1))
         << problem->message;
@@ -54,7 +60,8 @@ OwningOpRef<ModuleOp> fcdp::readStep(StringRef input, MLIRContext &context) {
   if (!module || getPhase(*module))
     return module;
   module->emitError("expected a step: the attribute '")
-      << FcdpDialect::PhaseAttrHelper::getNameStr() << "' is missing";
+      << FcdpDialect::PhaseAttrHelper::getNameStr()
+      << "' is missing; fcdp.export writes an archive of one";
   return nullptr;
 }
 

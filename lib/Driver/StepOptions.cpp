@@ -10,6 +10,14 @@
 using namespace fcdp;
 namespace cl = llvm::cl;
 
+/// Returns a line of LLVM's parser without the program's name in front of it.
+static llvm::StringRef withoutProgram(llvm::StringRef line,
+                                      llvm::StringRef program) {
+  line.consume_front(llvm::sys::path::filename(program));
+  line.consume_front(":");
+  return line.trim();
+}
+
 llvm::Error fcdp::parseCommandLine(int argc, char **argv,
                                    cl::OptionCategory &category,
                                    llvm::StringRef overview) {
@@ -21,11 +29,14 @@ llvm::Error fcdp::parseCommandLine(int argc, char **argv,
   if (cl::ParseCommandLineOptions(argc, argv, overview, &stream))
     return llvm::Error::success();
   // For some errors (a missing value) the parser returns no message.
-  llvm::StringRef line = llvm::StringRef(message).trim().split('\n').first;
-  line.consume_front(llvm::sys::path::filename(argv[0]));
-  line.consume_front(":");
+  auto [line, rest] = llvm::StringRef(message).trim().split('\n');
+  std::string text = withoutProgram(line, argv[0]).str();
+  llvm::StringRef suggestion = withoutProgram(rest.split('\n').first, argv[0]);
+  if (suggestion.consume_front("Did you mean"))
+    text = llvm::StringRef(text).split(".  Try:").first.str() +
+           "; did you mean" + suggestion.str() + " See --help";
   return llvm::createStringError(
-      line.empty() ? "cannot read the command line; see --help" : line.trim());
+      text.empty() ? "cannot read the command line; see --help" : text);
 }
 
 StepCommandLine::StepCommandLine(cl::OptionCategory &category) {

@@ -12,6 +12,7 @@ from torch import nn
 
 from fcdp.caches import without_caches
 from fcdp.errors import ExportError
+from fcdp.suggestions import did_you_mean
 from fcdp.torch_private import pytree
 
 LossFn = Callable[[Any, Any], torch.Tensor]
@@ -185,7 +186,7 @@ def _check_full(given: dict[str, Any], full_masks: Collection[str]) -> None:
         mask = given.get(name)
         if not isinstance(mask, torch.Tensor):
             tensors = ", ".join(f"'{other}'" for other, value in given.items() if isinstance(value, torch.Tensor))
-            raise ExportError(f"full_masks: expected the name of a tensor among the inputs {tensors}; got '{name}'")
+            raise ExportError(f"full_masks: expected the name of a tensor among the inputs {tensors}; got '{name}'{did_you_mean(name, given)}")
         if mask.device.type != "meta" and not (mask == 1).all():
             raise ExportError(f"full_masks: expected only ones in the example input '{name}', which has other elements")
     if full_masks and _has_positions(given) and given[POSITIONS].device.type != "meta":

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs an archive once and compares its loss and gradients with the model's."""
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,42 @@ _ROUNDING_FACTOR = 4
 _GREATEST_TOLERANCE = 0.1
 # Tolerance relative to the norm of all gradients, for parameters whose gradient is zero up to rounding.
 _ROUNDING = 1e-6
+
+
+@contextlib.contextmanager
+def blaming_eager(first: StepResult, again: Callable[[], StepResult]) -> Iterator[None]:
+    """Has a check that fails say so if plain PyTorch does not repeat its own step: no archive can be equal to both.
+
+    `again` makes the eager step `first` once more.
+    """
+    try:
+        yield
+    except ExportError as error:
+        difference = _difference(first, again())
+        if difference is None:
+            raise
+        raise ExportError(
+            f"plain PyTorch does not repeat the model's step on the example inputs, with the same weights and seed: {difference}. "
+            "So the archive cannot be compared with it. Look for random numbers that are not of PyTorch's default generator, "
+            "for states outside of buffers, and for memory that nothing has written (torch.empty)"
+        ) from error
+
+
+def _difference(first: StepResult, second: StepResult) -> str | None:
+    """Says what two eager steps differ in, by more than their threads' order of sums."""
+    is_half = first.loss.dtype in _HALF_TYPES
+    if not _is_near(first.loss, second.loss, is_half):
+        return f"its loss is {first.loss.item()}, and then {second.loss.item()}"
+    for name, one in first.gradients.items():
+        other = second.gradients.get(name)
+        if (one is None) != (other is None):
+            return f"only one of two passes has a gradient of '{name}'"
+        if one is None or other is None or not one.isfinite().all():
+            continue
+        if not _relative_error(other, one) <= _GRADIENT_TOLERANCE.get(one.dtype, _HALF_TOLERANCE):
+            norms = one.double().norm().item(), other.double().norm().item()
+            return f"its gradient of '{name}' has norm {norms[0]:.6g}, and then {norms[1]:.6g}"
+    return None
 
 
 def check_archive(path: Path, call: Call, eager: StepResult, ties: dict[str, str]) -> float:
@@ -72,6 +110,11 @@ def replay(program: ExportedProgram, call: Call, interpreter: type[fx.Interprete
         with torch.no_grad(), check_seed():
             outputs = interpreter(program.graph_module).run(*inputs)
     except RuntimeError as error:
+        if "allocate memory" in str(error) or "out of memory" in str(error):
+            raise ExportError(
+                "there is too little memory to compare the archive with eager PyTorch, which takes that of a step of the whole "
+                f"model: give check=False, or more memory ({str(error).splitlines()[0]})"
+            ) from error
         message = str(error).partition("\nOriginal traceback")[0].replace("\n\n", "\n")
         raise ExportError(f"the exported step fails where the model does not; please report this model: {message}") from error
     loss, gradients = None, {}
@@ -137,12 +180,16 @@ def _by_root(gradients: dict[str, torch.Tensor], ties: dict[str, str]) -> dict[s
 
 
 def _check_loss(found: torch.Tensor, expected: torch.Tensor, is_half: bool) -> None:
-    tolerance = _HALF_TOLERANCE if is_half else _LOSS_TOLERANCE.get(expected.dtype, _HALF_TOLERANCE)
-    if not torch.allclose(found.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True):
+    if not _is_near(found, expected, is_half):
         raise ExportError(
             f"the archive's loss is {found.item()}, eager's {expected.item()}; "
             "a model whose forward is not a function of its inputs and weights cannot be exported"
         )
+
+
+def _is_near(found: torch.Tensor, expected: torch.Tensor, is_half: bool) -> bool:
+    tolerance = _HALF_TOLERANCE if is_half else _LOSS_TOLERANCE.get(expected.dtype, _HALF_TOLERANCE)
+    return torch.allclose(found.double(), expected.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
 def _check_finite(gradients: dict[str, torch.Tensor]) -> None:

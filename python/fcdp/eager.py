@@ -29,6 +29,11 @@ _HINTS = {
 }
 """What to do, by a part of the text of an error of the model."""
 
+OWN_LOSS = (
+    "give the loss of one rank's micro-batch, without gathers and sums over ranks; a compiled step takes the mean over "
+    "ranks itself"
+)
+
 # With this seed the eager step and the archive draw the same dropout masks.
 CHECK_SEED = 0
 
@@ -62,7 +67,7 @@ def changing_step(model: nn.Module, call: Call) -> StepResult:
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
         raise ExportError("expected a parameter with requires_grad=True, got none: there is nothing to train")
-    with passes(model, call) as forward, model_errors(has_values=fake_mode_of(model) is None):
+    with passes(model, call) as forward, model_errors(fake_mode_of(model) is None):
         loss = forward()
         if not loss.requires_grad:
             raise ExportError(
@@ -125,13 +130,14 @@ def _functions_of(loss: torch.Tensor) -> tuple[str, ...]:
 
 def eager_loss(model: nn.Module, call: Call) -> StepResult:
     """Returns the loss of one step without gradients. Buffers and attributes do not change."""
-    with unchanged_attributes(model, call.loss_fn), passes(model, call) as forward, torch.no_grad(), model_errors():
-        return StepResult(forward(), {})
+    with unchanged_attributes(model, call.loss_fn), passes(model, call) as forward:
+        with torch.no_grad(), model_errors(fake_mode_of(model) is None):
+            return StepResult(forward(), {})
 
 
 @contextlib.contextmanager
-def model_errors(has_values: bool = True) -> Iterator[None]:
-    """Makes an ExportError of an error of the model, which runs on tensors with or without values."""
+def model_errors(has_values: bool) -> Iterator[None]:
+    """Makes an ExportError of an error of the model. Without values, it is not known to fail in plain PyTorch, too."""
     try:
         yield
     except ExportError:
@@ -139,18 +145,30 @@ def model_errors(has_values: bool = True) -> Iterator[None]:
     except Exception as error:
         if is_of_packed(error):
             raise ExportError(PAD_INSTEAD) from error
-        if any(part in type(error).__name__ for part in ("DataDependent", "DynamicOutputShape")):
-            # This pass has tensors without values.
+        if "process group has not been initialized" in str(error):
             raise ExportError(
-                f"forward needs the values of a tensor, which a compiled step does not wait for ({error}{_place_of(error)}): "
-                "use torch.where, or constants, in place of .item() and of a branch"
+                f"the model communicates with other ranks{place_of(error)}, and this process has no process group: {OWN_LOSS}"
+            ) from error
+        if not has_values and _needs_values(error):
+            raise ExportError(
+                f"forward needs the values of a tensor, which a compiled step does not wait for ({error}{place_of(error)}): "
+                "use torch.where, or constants, in place of .item(), .numpy() and of a branch"
             ) from error
         hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in str(error)), "")
-        where = "on the example inputs in plain PyTorch, without fcdp" if has_values else "on tensors without values"
-        raise ExportError(f"the model fails {where}: {error}{_place_of(error)}{hint}") from error
+        without_values = f"in a pass with tensors that have no values{place_of(error)}"
+        where = "in plain PyTorch, without fcdp" if has_values else without_values
+        raise ExportError(f"the model fails on the example inputs {where}: {error}{hint}") from error
 
 
-def _place_of(error: Exception) -> str:
+def _needs_values(error: Exception) -> bool:
+    """Returns whether an error of a pass without values is of code that asks for one."""
+    if any(part in type(error).__name__ for part in ("DataDependent", "DynamicOutputShape")):
+        return True
+    texts = ("cannot be called on meta tensors", ".numpy() is not supported", "Cannot copy out of meta tensor")
+    return any(text in str(error) for text in texts)
+
+
+def place_of(error: Exception) -> str:
     """Returns the innermost line of an error that is not of PyTorch, Python or this package, and what PyTorch ran for it."""
     inner, place = "", ""
     for frame in traceback.extract_tb(error.__traceback__):

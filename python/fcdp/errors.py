@@ -1,9 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import os
 import re
 
 # Those of Unicode that change the order of what a terminal shows, or begin a line, are among them.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+# Shows all that PyTorch says of a model that it cannot trace.
+_TORCH_MESSAGES = "FCDP_TORCH_MESSAGES"
+
+
+def with_lines_of_torch(message: str, lines: list[str]) -> str:
+    """Returns the message with PyTorch's further lines, 20 to 300 of them, if the user asks for them, or how to ask."""
+    if shows_torch_messages():
+        return "\n".join([message, *lines])
+    return f"{message}\n{_TORCH_MESSAGES}=1 shows all that PyTorch says of it" if lines else message
+
+
+def shows_torch_messages() -> bool:
+    return os.environ.get(_TORCH_MESSAGES, "") not in ("", "0")
 
 
 def printable(text: str) -> str:

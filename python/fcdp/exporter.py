@@ -7,7 +7,7 @@ import os
 import platform
 import tempfile
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ from fcdp.assertions import without_assertions
 from fcdp.attributes import unchanged_attributes
 from fcdp.call import INPUT_PREFIX, Call, LossFn, loss_forward, make_call
 from fcdp.casting import warn_of_rounded_buffers
-from fcdp.check import check_archive, check_program
-from fcdp.eager import StepResult, as_eager, eager_loss, eager_step, fake_mode_of
+from fcdp.check import blaming_eager, check_archive, check_program
+from fcdp.eager import StepResult, as_eager, eager_loss, eager_step, fake_mode_of, place_of
 from fcdp.empty import off_meta, unmarked, without_values
-from fcdp.errors import ExportError
+from fcdp.errors import ExportError, shows_torch_messages, with_lines_of_torch
 from fcdp.functions import kept_functions
 from fcdp.garbage import without_collections
 from fcdp.joint import changed_buffers, joint_program, label_coverage, loss_program
-from fcdp.logs import first_line, without_torch_logs
+from fcdp.logs import without_torch_logs
 from fcdp.masks import simplify_masks
 from fcdp.modes import warn_of_evaluation_mode
 from fcdp.operators import check_operators
@@ -51,6 +51,7 @@ _HINTS = {
     ),
     "fake mode": "only the model is built under FakeTensorMode; make the inputs and call fcdp.export outside of it",
     "Could not guard on data-dependent": "forward branches on the values of a tensor: use torch.where or constants",
+    "DataDependentOutputException": "forward needs the values of a tensor: use torch.where or constants",
     "DynamicOutputShapeException": (
         "the shape of this operator's result depends on values of tensors, and a compiled step has fixed shapes: compute it "
         "from tensors of fixed shape, or outside of the model"
@@ -169,8 +170,10 @@ def check_with_values(
             return _check_units(model, call, program)
     with unmarked(model):
         program.state_dict.update(model.named_parameters(remove_duplicate=False))
-        eager = (eager_step if train else eager_loss)(model, call)
-        return UnitChecks(error=check_program(program, call, eager, exported.ties))
+        step = eager_step if train else eager_loss
+        eager = step(model, call)
+        with blaming_eager(eager, lambda: step(model, call)):
+            return UnitChecks(error=check_program(program, call, eager, exported.ties))
 
 
 def _export(
@@ -201,7 +204,7 @@ def _export(
             start_stage("comparing units with eager PyTorch")
         checks = _check_units(model, call, joint) if by_units else UnitChecks()
         # Write while unreached parameters are frozen, because the archive records whether each weight needs a gradient.
-        error = _write(path, joint, metadata, call, eager)
+        error = _write(path, joint, metadata, call, eager, lambda: (eager_step if train else eager_loss)(model, call))
     labelled, nodes = label_coverage(joint)
     inputs = tuple(joint.graph_signature.user_inputs)
     exported = Exported(
@@ -289,8 +292,10 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
     except ExportError:
         raise
     except Exception as error:
-        message = f"torch.export could not trace the training step: {first_line(error)}\nhint: {_hint(error)}"
-        raise ExportError(message) from error
+        first, *others = str(error).splitlines() or [type(error).__name__]
+        message = f"torch.export could not trace the training step: {first}{place_of(error)}\nhint: {_hint(error)}"
+        # A cause would be shown with all of its lines.
+        raise ExportError(with_lines_of_torch(message, others)) from (error if shows_torch_messages() else None)
 
 
 def _hint(error: Exception) -> str:
@@ -305,11 +310,16 @@ def _hint(error: Exception) -> str:
 
 
 def _write(
-    path: Path, joint: ExportedProgram, metadata: dict[str, Any], call: Call, eager: StepResult | None
+    path: Path,
+    joint: ExportedProgram,
+    metadata: dict[str, Any],
+    call: Call,
+    eager: StepResult | None,
+    again: Callable[[], StepResult],
 ) -> float | None:
     """Writes and checks the archive in a temporary folder beside `path`, then moves it to `path`.
 
-    Returns the check's largest relative error, or None without a check.
+    Returns the check's largest relative error, or None without a check. `again` makes the eager step once more.
 
     torch names the archive's root folder after the file, so the temporary file already has the final name.
     """
@@ -320,9 +330,12 @@ def _write(
             with without_collections():
                 save_program(joint, written, {"fcdp.json": json.dumps(metadata, indent=1)})
         except Exception as error:
-            raise ExportError(f"torch.export.save could not write '{path}': {error}") from error
+            said = str(error).replace(str(written), str(path))
+            raise ExportError(f"torch.export.save could not write '{path}': {said}") from error
+        error = None
         if eager is not None:
             start_stage("comparing the archive with eager PyTorch")
-        error = None if eager is None else check_archive(written, call, eager, metadata["ties"])
+            with blaming_eager(eager, again):
+                error = check_archive(written, call, eager, metadata["ties"])
         os.replace(written, path)
     return error

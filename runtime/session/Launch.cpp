@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <limits>
 #include <stdexcept>
 
 namespace fcdp {
@@ -27,11 +28,27 @@ public:
     auto value = environment(name);
     return value ? parse(name, *value) : otherwise;
   }
+  /// Returns the number of a port, at most 65535.
+  uint16_t port(const std::string &name, uint32_t missing) const {
+    return checkedPort(name, number(name, missing));
+  }
+
+  uint16_t port(const std::string &name) const {
+    return checkedPort(name, number(name));
+  }
+
   [[noreturn]] void fail(const std::string &message) const {
     throw std::runtime_error("launched by " + launcher + ": " + message);
   }
 
 private:
+  uint16_t checkedPort(const std::string &name, uint32_t number) const {
+    if (number > std::numeric_limits<uint16_t>::max())
+      fail(name + ": expected a port of at most 65535, got " +
+           std::to_string(number));
+    return uint16_t(number);
+  }
+
   uint32_t parse(const std::string &name, const std::string &value) const {
     uint32_t number = 0;
     auto [end, error] =
@@ -62,6 +79,22 @@ void checkCounts(const Variables &variables, const Launch &launch,
                    std::to_string(launch.mesh.locals) + " are on this node");
 }
 
+/// Refuses variables of ranks that were set by hand and do not fit together.
+void checkRank(const Variables &variables, const Launch &launch) {
+  auto require = [&](const char *name, uint32_t found, uint32_t count,
+                     const char *what) {
+    if (found >= count)
+      variables.fail(std::string(name) + ": expected a number below the " +
+                     std::to_string(count) + " " + what + ", got " +
+                     std::to_string(found));
+  };
+  require("RANK", launch.rank, launch.mesh.size(), "ranks of WORLD_SIZE");
+  require("LOCAL_RANK", launch.place.local, launch.mesh.locals,
+          "ranks of LOCAL_WORLD_SIZE");
+  require("GROUP_RANK", launch.place.node, launch.mesh.nodes,
+          "nodes, which are WORLD_SIZE / LOCAL_WORLD_SIZE");
+}
+
 Launch fromTorchrun(const Environment &environment) {
   Variables variables(environment, "torchrun");
   Launch launch;
@@ -74,7 +107,8 @@ Launch fromTorchrun(const Environment &environment) {
                   variables.number("LOCAL_RANK")};
   launch.rank = variables.number("RANK");
   launch.masterHost = variables.text("MASTER_ADDR");
-  launch.masterPort = variables.number("MASTER_PORT");
+  launch.masterPort = variables.port("MASTER_PORT");
+  checkRank(variables, launch);
   bool agentServes = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.servesStore = launch.rank == 0 && !agentServes;
   // A rank that serves it need not be reached from elsewhere.
@@ -95,7 +129,7 @@ void findMaster(const Environment &environment, const Variables &variables,
                    "of rank 0 and a free port there; give them with "
                    "-x MASTER_ADDR=HOST -x MASTER_PORT=PORT");
   launch.masterHost = launch.mesh.nodes > 1 ? *host : kThisMachine;
-  launch.masterPort = variables.number("MASTER_PORT", portOfJob(job));
+  launch.masterPort = variables.port("MASTER_PORT", portOfJob(job));
   launch.servesStore = launch.rank == 0;
   launch.secret = secretOf(environment, std::to_string(job));
 }

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import fcdp
-from harness import Config, Workshop, compile_command, environment, rank_environment, run_command, tool
+from harness import BIN, Config, Workshop, compile_command, environment, rank_environment, run_command, tool
 
 CONFIG = Config("tiny_params")
 MODEL_JSON = "models/model.json"
@@ -248,6 +248,24 @@ def test_port_in_use(workshop: Workshop, tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         line = refused_run(workshop, tmp_path, env=rank_environment(CONFIG, 0, port))
     assert f"port {port} is in use" in line
+
+
+def test_another_libtorch(tmp_path: Path) -> None:
+    """A library in front of libtorch has the version of another one. Nothing else is looked at before."""
+    source, library = tmp_path / "version.c", tmp_path / "version.so"
+    source.write_text("unsigned long aoti_torch_abi_version(void) { return 2ul << 56 | 99ul << 48; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    done = subprocess.run(
+        [BIN / "fcdp-run", "absent.so", "--steps=1"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment({"LD_PRELOAD": str(library)}),
+    )
+    built = torch.__version__.partition("+")[0]
+    assert done.returncode == 1
+    assert f"error: fcdp was built for PyTorch {built}, and libtorch here is 2.99.0" in done.stderr
+    assert f"install torch=={built}" in done.stderr
 
 
 def test_no_compiled_step(workshop: Workshop, tmp_path: Path) -> None:

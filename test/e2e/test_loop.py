@@ -153,7 +153,7 @@ assert step.figures["gradient_norm"] > 0 and 0 <= step.figures["exposed_seconds"
 expected = "input mismatch: expected as many batches on each rank, got 1 on rank 0 and 2 on rank 1"
 assert refused(lambda: step.evaluate([rows] * (1 + step.rank))) == expected
 shapes = refused(lambda: step.evaluate([(x, y)]))
-assert shapes == "input mismatch: input 'input' of batch 0: expected f32[3, 4], got f32[2, 4]", shapes
+assert shapes.startswith("input mismatch: 'input': expected the shape of the example, [3, 4], got [2, 4]: drop the last batch"), shapes
 assert refused(lambda: step.evaluate([])) == "misuse: expected at least one batch to evaluate"
 assert step.evaluate([rows]) < loss
 step.close()

@@ -89,6 +89,11 @@ def test_trains(installed: Path, tmp_path: Path) -> None:
     tool(installed, tmp_path / "train.py", tmp_path / "cache")
 
 
+def test_pip_installs_the_torch_that_it_was_built_with(installed: Path) -> None:
+    needs = tool(installed, "-c", "from importlib.metadata import requires; print(*requires('fcdp'), sep='\\n')").splitlines()
+    assert [need for need in needs if need.startswith("torch")] == [f"torch=={torch.__version__.partition('+')[0]}"]
+
+
 def test_commands(installed: Path) -> None:
     for name in ("fcdp-compile", "fcdp-run", "fcdp-ckpt"):
         assert name in tool(installed.parent / name, "--help")

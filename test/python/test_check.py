@@ -22,7 +22,7 @@ def test_check_refuses_a_changed_weight(tmp_path, monkeypatch):
     save = torch.export.save
 
     def save_changed(program, path, **kwargs):
-        program.state_dict["head.weight"].data.mul_(1.5)
+        program.state_dict["head.weight"] = nn.Parameter(program.state_dict["head.weight"] * 1.5)
         save(program, path, **kwargs)
 
     path = tmp_path / "step.pt2"
@@ -32,6 +32,29 @@ def test_check_refuses_a_changed_weight(tmp_path, monkeypatch):
         fcdp.export(Tiny(), tiny_inputs(), path)
     assert [file.name for file in tmp_path.iterdir()] == ["step.pt2"]
     assert path.read_text() == "an earlier export"
+
+
+def growing():
+    number = 1.0
+    while True:
+        number += 1
+        yield number
+
+
+GROWING = growing()
+
+
+class Unrepeated(Tiny):
+    """Its loss is another one in each step, but not while it is traced."""
+
+    def forward(self, ids, *others):
+        return super().forward(ids, *others) * (next(GROWING) if type(ids) is torch.Tensor else 1)
+
+
+def test_check_says_that_eager_pytorch_does_not_repeat_its_step(tmp_path):
+    with pytest.raises(fcdp.ExportError, match="plain PyTorch does not repeat the model's step .* its loss is .*, and then "):
+        fcdp.export(Unrepeated(), tiny_inputs(), tmp_path / "step.pt2")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_check_can_be_left_out(tmp_path):

@@ -4,6 +4,7 @@
 import hashlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -61,12 +62,19 @@ def test_rows_of_micro_batches() -> None:
     [
         ((), {"x": torch.zeros(2, 3)}, "expected the arguments x, factor, pair: 'pair' is missing$"),
         ((), {**example(), "y": 1}, "expected the arguments x, factor, pair: 'y' is none of them$"),
+        (
+            (),
+            {"x": torch.zeros(2, 3), "pairs": (torch.zeros(2, 3), torch.tensor(1.0))},
+            r"'pair' is missing, 'pairs' is none of them: did you mean 'pair'\?$",
+        ),
+        ((), {**example(), "x": np.zeros((2, 3))}, r"'x': expected a tensor, got numpy.ndarray: .* torch.from_numpy\(x\)$"),
+        ((), {**example(), "x": [[1.0, 2.0, 3.0]] * 2}, r"'x': expected a tensor, got list: convert it with torch.tensor\(x\)$"),
         ((1, 2, 3, 4), {}, "expected at most 3 arguments"),
         ((torch.zeros(2, 3),), example(), "got two values for 'x'"),
         ((), {**example(), "factor": 3.0}, "'factor': the step was compiled for 2.0, got 3.0"),
         ((), {**example(), "pair": torch.zeros(2)}, "'pair': expected the structure of the example"),
-        ((), {**example(), "x": 1.5}, "'x': expected a tensor, got float"),
-        ((), {**example(), "x": [torch.zeros(4, 2)]}, r"'x': expected the structure of the example, \*, got list"),
+        ((), {**example(), "x": 1.5}, r"'x': expected a tensor, got float: convert it with torch.tensor\(x\)$"),
+        ((), {**example(), "x": [torch.zeros(4, 2)]}, "'x': expected a tensor, got list: convert it"),
         ((), {**example(), "x": torch.zeros(4, 2).to_sparse()}, "'x': expected a dense tensor .* of torch.sparse_coo"),
         ((), {**example(), "x": torch.zeros(4, 2, device="meta")}, "'x': expected a dense tensor .* on the device meta"),
         ((), {**example(), "x": torch.nested.nested_tensor([torch.zeros(2)])}, "'x': expected a dense tensor .* nested"),
@@ -81,8 +89,33 @@ def test_bad_arguments(args: tuple[object, ...], kwargs: dict[str, object], mess
 
 def test_bad_rows() -> None:
     taken = arguments(2)
-    with pytest.raises(StepError, match=r"'x': expected the rows of 2 micro-batches, shape \[4, 3\], got \[2, 3\]"):
+    with pytest.raises(StepError, match=r"'x': expected the rows of 2 micro-batches, \[4, 3\], got \[2, 3\]"):
         taken.split(taken.by_name((), example()))
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((2, 7), r"'x': expected the shape of the example, \[2, 3\], got \[2, 7\]: pad all batches to one length, .* more_inputs=.* pad="),
+        ((1, 3), r"\[2, 3\], got \[1, 3\]: drop the last batch if it has fewer rows \(DataLoader\(drop_last=True\)\), or .* more_inputs="),
+        ((2, 3, 1), r"\[2, 3\], got \[2, 3, 1\]$"),
+    ],
+)
+def test_batches_of_another_shape(shape: tuple[int, ...], message: str) -> None:
+    """As a collator makes them that pads each batch to its longest row."""
+    taken, batch = arguments(), {**example(), "x": torch.zeros(shape)}
+    with pytest.raises(StepError, match=message) as raised:
+        taken.split(taken.by_name((), batch))
+    assert raised.value.code == "input mismatch"
+    with pytest.raises(StepError, match=message):
+        taken.of_batch(batch)
+
+
+def test_batches_above_the_greatest_shape() -> None:
+    taken = Arguments(make_call(Scaled(), example(), None), micro_batches=1, may_be_smaller=True)
+    taken.of_batch({**example(), "x": torch.zeros(1, 2)})
+    with pytest.raises(StepError, match=r"at most \[2, 3\], got \[2, 7\]: add example inputs of that shape to more_inputs"):
+        taken.of_batch({**example(), "x": torch.zeros(2, 7)})
 
 
 def test_optimizer_as_text() -> None:
@@ -208,8 +241,20 @@ def made_a_step(model: Scaled) -> torch.optim.Optimizer:
     ("make", "message"),
     [
         (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion, Muon, AdamW8bit, Adafactor"),
+        (lambda m: torch.optim.RMSprop(m.parameters()), "got one of type RMSprop$"),
+        (lambda m: torch.optim.AdamW, r"got the class AdamW: make an optimizer of it, AdamW\(model.parameters\(\)\)$"),
+        (lambda m: torch.optim.Adam(m.parameters()), "use torch.optim.AdamW with weight_decay=0, whose updates are the same$"),
+        (
+            lambda m: torch.optim.Adam(m.parameters(), weight_decay=0.1, decoupled_weight_decay=True),
+            "use torch.optim.AdamW with the same settings, whose updates are the same$",
+        ),
+        (lambda m: torch.optim.Adam(m.parameters(), weight_decay=0.1), "no optimizer that adds weight_decay to the gradient"),
+        (
+            lambda m: torch.optim.AdamW(Scaled().parameters()),
+            "2 of the 2 parameters that it holds are none of the model's: it is the optimizer of another model",
+        ),
         (lambda m: torch.optim.AdamW(m.parameters(), amsgrad=True), "amsgrad: expected False, got True"),
-        (lambda m: torch.optim.AdamW([m.weight]), "does not hold bias"),
+        (lambda m: torch.optim.AdamW([m.weight]), r"does not hold bias, which the model trains: .* or freeze them"),
         (lambda m: torch.optim.AdamW([*m.parameters(), nn.Parameter(torch.ones(1))]), "none of the model's"),
         (
             lambda m: torch.optim.AdamW([{"params": [m.weight]}, {"params": [m.bias], "eps": 1e-3}]),
@@ -288,6 +333,39 @@ def test_cache_by_graph_and_options(home: Path, tmp_path: Path) -> None:
     assert loop_build.build(model, make_call(model, example(), None), ["--a"], cache, check=True) == first
     assert first.read_bytes() == made and (tmp_path / "count").read_text() == "x\n" * 4
     assert sorted(path.suffix for path in cache.iterdir()) == [".so"] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"options": "--clip-norm=1"}, r"options: expected a list of texts, such as \['--clip-norm=1'\], got the text"),
+        ({"loss_weight": "fctor"}, "loss_weight: expected the name of an input among 'x', 'pair'; got 'fctor'$"),
+        ({"loss_weight": "pai"}, r"loss_weight: .* got 'pai': did you mean 'pair'\?$"),
+        ({"pad": {"pair_0": 0, "pare": 1}}, r"pad: .* got 'pare': did you mean 'pair'\?$"),
+    ],
+)
+def test_names_of_inputs_and_options(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(StepError, match=message) as raised:
+        fcdp.compile(Scaled(), example(), **arguments)
+    assert raised.value.code == "misuse"
+
+
+def test_misspelt_arguments() -> None:
+    with pytest.raises(TypeError, match=r"^compile\(\) got an unexpected keyword argument 'stratgy': did you mean 'strategy'\?$"):
+        fcdp.compile(Scaled(), example(), stratgy="zero3")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'zzz'$"):
+        fcdp.compile(Scaled(), example(), zzz=1)
+    with pytest.raises(ExportError, match=r"full_masks: .* got 'pairs': did you mean 'pair'\?$"):
+        make_call(Scaled(), example(), None, ["pairs"])
+
+
+def test_messages_of_the_compiler_name_no_temporary_archives(home: Path, tmp_path: Path) -> None:
+    compiler(home, 'echo "$1: error: a" >&2; echo "cannot read \'$2\'" >&2; echo "${3#--eval=}: c" >&2; exit 1')
+    model = Scaled()
+    call = make_call(model, example(), None)
+    with pytest.raises(StepError) as raised:
+        loop_build.build(model, call, [], tmp_path / "cache", check=False, evaluation=call, greater=[call])
+    assert str(raised.value) == "the step: error: a\ncannot read the step of more_inputs[0]\nthe evaluation: c"
 
 
 def test_compiler_refuses(home: Path, tmp_path: Path) -> None:

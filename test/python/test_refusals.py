@@ -7,9 +7,11 @@ import re
 import numpy as np
 import pytest
 import torch
+import torch.distributed.nn.functional
 from small_models import Regression
 
 import fcdp
+from fcdp import exporter
 
 
 class Applied(torch.autograd.Function):
@@ -56,6 +58,7 @@ REFUSED = [
     (lambda h, x: h.flatten()[torch.nonzero(x[0])].sum(), SHAPE.format("nonzero")),
     (lambda h, x: h.mean() * x.sum().item(), NUMBER),
     (lambda h, x: h.mean() if x.sum() > 0 else h.sum(), "data-dependent.*\nhint: forward branches on the values of a tensor"),
+    (lambda h, x: h.mean() if torch.equal(x, h) else h.sum(), r"test_refusals.py:\d+\nhint: forward needs the values of a tensor"),
     (lambda h, x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (h,)).mean(), BRANCH),
     (lambda h, x: torch.sparse.mm(torch.eye(5).to_sparse(), h).mean(), r"the result of aten::_to_sparse \(.*\) is sparse"),
     (lambda h, x: torch.from_numpy(np.sin(h.detach().numpy())).mean() + h.mean(), NUMPY),
@@ -74,6 +77,79 @@ def test_what_forward_may_not_do(tmp_path, forward, message):
         fcdp.export(model_of(forward), inputs, tmp_path / "step.pt2")
     assert re.search(message, str(error.value)), error.value
     assert list(tmp_path.iterdir()) == []
+
+
+WITHOUT_VALUES = [
+    lambda h, x: h.mean() if x.sum() > 0 else h.sum(),
+    lambda h, x: h.mean() * x.sum().item(),
+    lambda h, x: h.mean() * float(h.detach().numpy().sum()),
+    lambda h, x: h.mean() * torch.ones((), device="meta").item(),
+]
+
+
+@pytest.mark.parametrize("forward", WITHOUT_VALUES)
+def test_a_model_without_values_is_not_said_to_fail_in_plain_pytorch(tmp_path, forward):
+    with torch.device("meta"):
+        model = model_of(forward)
+    message = r"^forward needs the values of a tensor, .*test_refusals.py:\d+\): use torch.where"
+    with pytest.raises(fcdp.ExportError, match=message):
+        fcdp.export(model, (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
+
+
+def test_a_model_without_values_that_fails(tmp_path):
+    with torch.device("meta"):
+        model = model_of(lambda h, x: (h @ x).mean())
+    message = r"in a pass with tensors that have no values, .*test_refusals.py:\d+: .*must match|in a pass with tensors that have no"
+    with pytest.raises(fcdp.ExportError, match=message):
+        fcdp.export(model, (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
+
+
+@pytest.fixture
+def group():
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def gathered(h, x):
+    return torch.cat(torch.distributed.nn.functional.all_gather(h)).mean()
+
+
+def test_a_gather_over_ranks_in_the_loss(tmp_path, group):
+    message = r"the model communicates with other ranks \(c10d.allgather.* test_refusals.py:\d+\): give the loss of one rank's"
+    with pytest.raises(fcdp.ExportError, match=message.replace(" test_refusals", ".*test_refusals")):
+        fcdp.export(model_of(gathered), (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
+
+
+def test_a_gather_without_a_process_group(tmp_path):
+    message = r"communicates with other ranks, .*test_refusals.py:\d+, and this process has no process group: give the loss of one"
+    with pytest.raises(fcdp.ExportError, match=message):
+        fcdp.export(model_of(gathered), (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
+
+
+def test_lines_of_torch_are_shown_on_demand(tmp_path, monkeypatch):
+    model, inputs = model_of(lambda h, x: h.mean() if x.sum() > 0 else h.sum()), (torch.randn(5, 4), torch.randn(5, 3))
+    for asked in ("", "1"):
+        monkeypatch.setenv("FCDP_TORCH_MESSAGES", asked)
+        with pytest.raises(fcdp.ExportError) as error:
+            fcdp.export(model, inputs, tmp_path / "step.pt2")
+        lines = str(error.value).splitlines()
+        if asked:
+            assert len(lines) > 10 and error.value.__cause__ is not None
+        else:
+            assert len(lines) == 3 and lines[2] == "FCDP_TORCH_MESSAGES=1 shows all that PyTorch says of it"
+            assert error.value.__cause__ is None
+
+
+def test_an_archive_that_cannot_be_written(tmp_path, monkeypatch):
+    def full(program, path, *args, **kwargs):
+        raise OSError(f"no space left for {path}")
+
+    monkeypatch.setattr(exporter, "save_program", full)
+    path = tmp_path / "step.pt2"
+    with pytest.raises(fcdp.ExportError) as error:
+        fcdp.export(model_of(lambda h, x: h.mean()), (torch.randn(5, 4), torch.randn(5, 3)), path)
+    assert str(error.value) == f"torch.export.save could not write '{path}': no space left for {path}"
 
 
 def test_an_input_that_forward_changes(tmp_path):
@@ -105,29 +181,11 @@ def test_inputs_that_are_not_dense(tmp_path, value, kind):
         fcdp.export(Regression(), {"x": value, "y": torch.ones(2)}, tmp_path / "step.pt2")
 
 
-def test_the_lines_of_pytorch_are_shown_if_they_are_wanted(tmp_path, monkeypatch):
-    def error_of(forward):
-        with pytest.raises(fcdp.ExportError) as error:
-            fcdp.export(model_of(forward), (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
-        return str(error.value)
-
-    def branch(h, x):
-        return h.mean() if x.sum() > 0 else h.sum()
-
-    short = error_of(branch)
-    more = r"\(FCDP_TORCH_ERRORS=1 shows (\d+) more lines of PyTorch's\)"
-    found = re.search(rf"^torch.export could not trace .*{more}\nhint: ", short)
-    assert found and len(short.splitlines()) == 2, short
-    monkeypatch.setenv("FCDP_TORCH_ERRORS", "1")
-    long = error_of(branch)
-    assert len(long.splitlines()) > int(found[1]) and "FCDP_TORCH_ERRORS" not in long
-
-
 def test_a_model_without_values_fails(tmp_path, capfd):
     """PyTorch logs the traces of such errors, which are said anyway."""
     with fcdp.empty_weights():
         model = model_of(lambda h, x: h.topk(1000).values.mean())
-    message = r"^the model fails on tensors without values: .*, .*test_refusals.py:\d+"
+    message = r"^the model fails on the example inputs in a pass with tensors that have no values, .*test_refusals.py:\d+"
     with pytest.raises(fcdp.ExportError, match=message) as error:
         fcdp.export(model, (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
     assert "plain PyTorch" not in str(error.value)

@@ -3,6 +3,7 @@
 
 #include "Options.h"
 #include "Rank.h"
+#include "TorchVersion.h"
 #include "launch/Spawn.h"
 #include "output/Failure.h"
 #include "output/OutputFiles.h"
@@ -108,6 +109,7 @@ int start(const Options &options, const std::optional<Launch> &launch) {
 int runTool(int argc, char **argv) {
   std::optional<Launch> launch;
   try {
+    requireTorchVersion();
     std::optional<Options> options = parseOptions(argc, argv);
     if (!options)
       return EXIT_SUCCESS;

@@ -4,6 +4,7 @@
 
 #include "SettingSpec.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Support/DidYouMean.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -135,10 +136,14 @@ static llvm::Expected<Attribute> parseOne(StringRef spec,
   auto *kind = llvm::find_if(kinds, [&](const OptimizerKind &other) {
     return other.name == parts[0];
   });
+  SmallVector<StringRef> known;
+  for (const OptimizerKind &other : kinds)
+    known.push_back(other.name);
   if (kind == kinds.end())
     return llvm::createStringError("unknown optimizer '" + parts[0] +
                                    "'; expected 'adamw', 'sgd', 'lion', "
-                                   "'muon', 'adamw8bit' or 'adafactor'");
+                                   "'muon', 'adamw8bit' or 'adafactor'" +
+                                   didYouMean(parts[0], known));
   for (StringRef part : ArrayRef(parts).drop_front())
     if (llvm::Error error = parseSetting(part, "optimizer '" + kind->name + "'",
                                          kind->settings))

@@ -2,6 +2,7 @@
 
 #include "fcdp/Transforms/Options/Strategy.h"
 
+#include "fcdp/Support/DidYouMean.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -32,12 +33,16 @@ llvm::Expected<Strategy> fcdp::parseStrategy(llvm::StringRef name) {
   for (const Preset &preset : kPresets)
     if (preset.name == name)
       return preset.strategy;
+  llvm::SmallVector<llvm::StringRef> known = {kAutoStrategy};
+  for (const Preset &preset : kPresets)
+    known.push_back(preset.name);
   auto quote = [](const Preset &preset) {
     return "'" + preset.name.str() + "'";
   };
   return llvm::createStringError(
       "expected one of " + llvm::join(llvm::map_range(kPresets, quote), ", ") +
-      " or '" + kAutoStrategy.str() + "', got '" + name + "'");
+      " or '" + kAutoStrategy.str() + "', got '" + name + "'" +
+      didYouMean(name, known));
 }
 
 llvm::Expected<Accumulation> fcdp::parseAccumulation(llvm::StringRef name) {

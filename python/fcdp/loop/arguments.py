@@ -8,6 +8,7 @@ import torch
 
 from fcdp.call import Call, kind_unless_dense
 from fcdp.errors import StepError
+from fcdp.suggestions import did_you_mean
 from fcdp.torch_private import pytree
 
 Batch = Mapping[str, Any] | Sequence[Any]
@@ -24,8 +25,13 @@ class Arguments:
         self._may_be_smaller = may_be_smaller
 
     def inputs(self, given: dict[str, Any]) -> list[torch.Tensor]:
-        """Returns the inputs of one micro-batch. Raises StepError if they have another structure than the example."""
-        return [leaf for name in self._examples for leaf in self._leaves(name, given[name])]
+        """Returns the inputs of one micro-batch. Raises StepError if they have another structure or shape than the example."""
+        inputs = [leaf for name in self._examples for leaf in self._leaves(name, given[name])]
+        examples = [(name, leaf) for name, (leaves, _) in self._examples.items() for leaf in leaves]
+        for (name, example), leaf in zip(examples, inputs):
+            if not self._fits(leaf, tuple(example.shape), micro_batches=1):
+                raise self._other_shape(name, "the shape of the example", tuple(example.shape), leaf)
+        return inputs
 
     def of_batch(self, batch: Batch) -> list[torch.Tensor]:
         """Returns the inputs of one micro-batch, given by position or by name."""
@@ -51,7 +57,8 @@ class Arguments:
         missing = [name for name in self._names if name not in given]
         unknown = [name for name in given if name not in self._names]
         if missing or unknown:
-            wrong = [f"'{name}' is missing" for name in missing] + [f"'{name}' is none of them" for name in unknown]
+            wrong = [f"'{name}' is missing" for name in missing]
+            wrong += [f"'{name}' is none of them{did_you_mean(name, missing)}" for name in unknown]
             raise _mismatch(f"expected the arguments {', '.join(self._names)}: {', '.join(wrong)}")
         for name, value in self._constants.items():
             if given[name] is not value and given[name] != value:
@@ -62,11 +69,12 @@ class Arguments:
         leaves, structure = pytree.tree_flatten(value)
         expected = self._examples[name][1]
         if structure != expected:
-            got = type(value).__name__ if expected.is_leaf() else structure
-            raise _mismatch(f"'{name}': expected the structure of the example, {expected}, got {got}")
+            if expected.is_leaf():
+                raise _no_tensor(name, value)
+            raise _mismatch(f"'{name}': expected the structure of the example, {expected}, got {structure}")
         for leaf in leaves:
             if not isinstance(leaf, torch.Tensor):
-                raise _mismatch(f"'{name}': expected a tensor, got {type(leaf).__name__}")
+                raise _no_tensor(name, leaf)
             kind = kind_unless_dense(leaf) or ("on the device meta" if leaf.device.type == "meta" else None)
             if kind is not None:
                 raise _mismatch(f"'{name}': expected a dense tensor with values (torch.strided), got one that is {kind}")
@@ -81,19 +89,35 @@ class Arguments:
                 tensors.append([leaf] * k)
                 continue
             expected = (k * example.shape[0], *example.shape[1:])
-            if not self._fits(leaf, expected):
-                most = "at most " if self._may_be_smaller else ""
-                raise _mismatch(
-                    f"'{name}': expected the rows of {k} micro-batches, {most}shape {list(expected)}, got {list(leaf.shape)}"
-                )
+            if not self._fits(leaf, expected, k):
+                raise self._other_shape(name, f"the rows of {k} micro-batches", expected, leaf)
             tensors.append(list(leaf.chunk(k)))
         return [list(part) for part in zip(*tensors)]
 
-    def _fits(self, leaf: torch.Tensor, expected: tuple[int, ...]) -> bool:
+    def _fits(self, leaf: torch.Tensor, expected: tuple[int, ...], micro_batches: int) -> bool:
         if not self._may_be_smaller:
             return tuple(leaf.shape) == expected
         is_within = leaf.dim() == len(expected) and all(size <= most for size, most in zip(leaf.shape, expected))
-        return is_within and leaf.shape[0] > 0 and leaf.shape[0] % self.micro_batches == 0
+        return is_within and (leaf.dim() == 0 or (leaf.shape[0] > 0 and leaf.shape[0] % micro_batches == 0))
+
+    def _other_shape(self, name: str, wanted: str, expected: tuple[int, ...], leaf: torch.Tensor) -> StepError:
+        most = "at most " if self._may_be_smaller else ""
+        text = f"'{name}': expected {wanted}, {most}{list(expected)}, got {list(leaf.shape)}"
+        if leaf.dim() != len(expected):
+            return _mismatch(text)
+        return _mismatch(f"{text}: {self._advice(expected, tuple(leaf.shape))}")
+
+    def _advice(self, expected: tuple[int, ...], found: tuple[int, ...]) -> str:
+        """Says how batches of several shapes are trained on."""
+        if self._may_be_smaller:
+            return "add example inputs of that shape to more_inputs of fcdp.compile, or cut the batch"
+        lengths = (
+            "give fcdp.compile more_inputs=[...], example inputs up to the greatest shape, and pad={...}, the values that fill a "
+            "batch up (docs/shapes.md)"
+        )
+        if found[1:] == expected[1:]:
+            return f"drop the last batch if it has fewer rows (DataLoader(drop_last=True)), or {lengths}"
+        return f"pad all batches to one length, or {lengths}"
 
 
 def describe_call(call: Call) -> str:
@@ -107,6 +131,16 @@ def describe_call(call: Call) -> str:
         elif isinstance(value, (bool, int, float, str, type(None))):
             texts.append(f"{name}: {value!r}")
     return "; ".join(texts)
+
+
+def _no_tensor(name: str, value: Any) -> StepError:
+    kind = f"{type(value).__module__}.{type(value).__name__}".removeprefix("builtins.")
+    advice = ""
+    if kind == "numpy.ndarray":
+        advice = f": convert it with torch.from_numpy({name})"
+    elif isinstance(value, (list, tuple, int, float)):
+        advice = f": convert it with torch.tensor({name})"
+    return _mismatch(f"'{name}': expected a tensor, got {kind}{advice}")
 
 
 def _mismatch(message: str) -> StepError:

@@ -120,4 +120,15 @@ def _compile(programs: list[Path | str], options: list[str], out: Path) -> None:
     command = [str(find_install().compiler), *map(str, programs), *options, "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
-        raise StepError("compile", done.stderr.strip() or f"fcdp-compile ended with code {done.returncode}")
+        said = _without_paths(done.stderr.strip(), programs)
+        raise StepError("compile", said or f"fcdp-compile ended with code {done.returncode}")
+
+
+def _without_paths(text: str, programs: list[Path | str]) -> str:
+    """Returns what the compiler has said with no names of temporary archives."""
+    shapes = [str(program) for program in programs if isinstance(program, Path)]
+    names = [(path, "the step" if index == 0 else f"the step of more_inputs[{index - 1}]") for index, path in enumerate(shapes)]
+    names += [(str(one).removeprefix("--eval="), "the evaluation") for one in programs if not isinstance(one, Path)]
+    for path, name in names:
+        text = text.replace(f"'{path}'", name).replace(path, name)
+    return text

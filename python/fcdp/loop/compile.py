@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from fcdp.call import LossFn, make_call
+from fcdp.call import Call, LossFn, make_call
+from fcdp.errors import StepError
 from fcdp.loop.arguments import Arguments, describe_call
 from fcdp.loop.cache import default_cache, place, read_step
 from fcdp.loop.install import load_library
@@ -19,11 +20,13 @@ from fcdp.loop.library import call
 from fcdp.loop.optimizer import optimizer_options
 from fcdp.loop.step import Step, require_none_open
 from fcdp.loop.weights import load_files
+from fcdp.suggestions import did_you_mean, with_suggestions
 from fcdp.turns import one_at_a_time
 
 _numbers = itertools.count()
 
 
+@with_suggestions
 @one_at_a_time()
 def compile(
     model: nn.Module,
@@ -95,9 +98,11 @@ def compile(
     `model` is not changed and not needed any more. Raises ExportError and StepError.
     """
     require_none_open()
+    _check_options(options)
+    example = make_call(model, example_inputs, loss_fn, full_masks)
+    _check_names(example, loss_weight, pad or {})
     load_library()
     job = Job(find_launch(), next(_numbers))
-    example = make_call(model, example_inputs, loss_fn, full_masks)
     examples = [example, *(make_call(model, inputs, loss_fn, full_masks) for inputs in more_inputs)]
     evaluation = None if eval_inputs is None else make_call(model, eval_inputs, loss_fn, full_masks)
     folder = Path(cache) if cache is not None else default_cache()
@@ -159,6 +164,22 @@ def compile(
         load_files(step, model, [os.fspath(path) for path in paths], job, folder)
     step.warn_of_lost_updates()
     return step
+
+
+def _check_options(options: Sequence[str]) -> None:
+    if isinstance(options, str):
+        raise StepError("misuse", f"options: expected a list of texts, such as [{options!r}], got the text {options!r}")
+
+
+def _check_names(example: Call, loss_weight: str | None, pad: Mapping[str, float]) -> None:
+    """Raises StepError if an argument names an input that the example does not have."""
+    given = [("loss_weight", loss_weight)] if loss_weight is not None else []
+    for argument, name in [*given, *(("pad", name) for name in pad)]:
+        # The tensors of an input that is a container have its name, "_" and more.
+        if not any(name == known or name.startswith(f"{known}_") for known in example.names):
+            inputs = ", ".join(f"'{known}'" for known in example.names)
+            suggestion = did_you_mean(name, example.names)
+            raise StepError("misuse", f"{argument}: expected the name of an input among {inputs}; got '{name}'{suggestion}")
 
 
 def _on_all_machines(job: Job, cache: Path, make: Callable[[], Path]) -> Path:

@@ -38,11 +38,32 @@ def optimizer_options(optimizer: Given, model: nn.Module) -> list[str]:
 def _describe(optimizer: torch.optim.Optimizer) -> str:
     describe = _DESCRIPTIONS.get(type(optimizer))
     if describe is None:
-        known = ", ".join(cls.__name__ for cls in _DESCRIPTIONS)
-        raise _misuse(f"expected one of {known}, or a text such as 'adamw,lr=1e-3', got {optimizer!r}")
+        raise _misuse(_adam_instead(optimizer) if type(optimizer) is torch.optim.Adam else _unknown(optimizer))
     if optimizer.state:
         raise _misuse("it has made steps; states of an optimizer are set with load_optimizer_state_dict")
     return describe(optimizer.param_groups[0])
+
+
+def _unknown(given: Any) -> str:
+    known = ", ".join(cls.__name__ for cls in _DESCRIPTIONS)
+    if isinstance(given, type):
+        got = f"the class {given.__name__}: make an optimizer of it, {given.__name__}(model.parameters())"
+    else:
+        got = f"one of type {type(given).__name__}"
+    return f"expected one of {known}, or a text such as 'adamw,lr=1e-3', got {got}"
+
+
+def _adam_instead(adam: torch.optim.Adam) -> str:
+    """Says which AdamW has the updates of an Adam, or that none has."""
+    groups = adam.param_groups
+    if all(group["weight_decay"] == 0 for group in groups):
+        return "fcdp has no Adam: use torch.optim.AdamW with weight_decay=0, whose updates are the same"
+    if all(group.get("decoupled_weight_decay") for group in groups):
+        return "fcdp has no Adam: use torch.optim.AdamW with the same settings, whose updates are the same"
+    return (
+        "fcdp has no Adam, and no optimizer that adds weight_decay to the gradient as Adam does: use torch.optim.AdamW, which "
+        "multiplies the parameter by 1 - lr * weight_decay instead, or leave out weight_decay (AdamW with weight_decay=0)"
+    )
 
 
 def _mixed_options(optimizers: list[torch.optim.Optimizer], described: list[str], names: dict[int, str]) -> list[str]:
@@ -133,11 +154,22 @@ def _names(optimizers: list[torch.optim.Optimizer], model: nn.Module) -> dict[in
     if len(held) < len(given):
         raise _misuse("a parameter is in two of them")
     left = [name for name, p in model.named_parameters() if p.requires_grad and id(p) not in held]
-    if left:
-        raise _misuse(f"it does not hold {left[0]} and {len(left) - 1} more: freeze them with requires_grad_(False)")
     if not held <= names.keys():
-        raise _misuse("it holds a parameter that is none of the model's")
+        raise _misuse(_of_another_model(len(held - names.keys()), len(held)))
+    if left:
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        raise _misuse(
+            f"it does not hold {left[0]}{more}, which the model trains: give them to the optimizer, or freeze them with "
+            "requires_grad_(False)"
+        )
     return names
+
+
+def _of_another_model(foreign: int, held: int) -> str:
+    return (
+        f"{foreign} of the {held} parameters that it holds are none of the model's: it is the optimizer of another model, of a "
+        "copy, or of this one before its parameters were replaced; make it from the parameters of the model that fcdp.compile gets"
+    )
 
 
 def _group_options(first: Group, others: list[Group], names: dict[int, str], *shared: str) -> list[str]:

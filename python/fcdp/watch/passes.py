@@ -22,7 +22,7 @@ from fcdp.attributes import (
     unchanged_attributes,
 )
 from fcdp.call import Call
-from fcdp.eager import fake_mode_of, model_errors, passes
+from fcdp.eager import OWN_LOSS, fake_mode_of, model_errors, passes
 from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
 from fcdp.garbage import without_collections
@@ -54,7 +54,7 @@ def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None
     context, an attribute of a library), and is then seen by the operations that depend on it.
     """
     try:
-        with model_errors(), without_collections():
+        with model_errors(has_values=False), without_collections():
             before, first, between, second, after = _two_passes(model, call)
     except ExportError:
         if changed:
@@ -62,6 +62,8 @@ def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None
         # The trace has no values either, and says more. What PyTorch compiled of torch.cond here is not for it.
         torch.compiler.reset()
         return
+    if collective := second.collective():
+        raise ExportError(f"the model communicates with other ranks ({collective}): {OWN_LOSS}")
     for path in changes(between, after):
         one, other = between.get(path), after.get(path)
         if not isinstance(one, HeldTensor) or not isinstance(other, HeldTensor):
@@ -155,6 +157,10 @@ class _Operations:
             trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
             if loss.requires_grad and trained:
                 torch.autograd.grad(loss, trained, allow_unused=True)
+
+    def collective(self) -> str | None:
+        """Returns the first operation on tensors of several ranks."""
+        return next((said for said in self._said if "c10d" in said.partition("(")[0]), None)
 
     def used(self, tensor: torch.Tensor) -> bool:
         return id(tensor) in self._used

@@ -117,6 +117,33 @@ TEST(LaunchTest, IncompleteVariables) {
   EXPECT_THROW(detect(variables), std::runtime_error);
 }
 
+std::string problem(Variables variables, const std::string &name,
+                    const std::string &value) {
+  variables[name] = value;
+  try {
+    detect(variables);
+  } catch (const std::runtime_error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LaunchTest, VariablesThatDoNotFit) {
+  EXPECT_EQ(problem(kTorchrun, "RANK", "4"),
+            "launched by torchrun: RANK: expected a number below the 4 ranks "
+            "of WORLD_SIZE, got 4");
+  EXPECT_EQ(problem(kTorchrun, "LOCAL_RANK", "2"),
+            "launched by torchrun: LOCAL_RANK: expected a number below the 2 "
+            "ranks of LOCAL_WORLD_SIZE, got 2");
+  EXPECT_EQ(problem(kTorchrun, "GROUP_RANK", "2"),
+            "launched by torchrun: GROUP_RANK: expected a number below the 2 "
+            "nodes, which are WORLD_SIZE / LOCAL_WORLD_SIZE, got 2");
+  EXPECT_EQ(problem(kTorchrun, "MASTER_PORT", "99999"),
+            "launched by torchrun: MASTER_PORT: expected a port of at most "
+            "65535, got 99999");
+  EXPECT_EQ(problem(kTorchrun, "MASTER_PORT", "65535"), "");
+}
+
 TEST(LaunchTest, OpenMpiOnOneHost) {
   Variables variables = {{"OMPI_COMM_WORLD_RANK", "1"},
                          {"OMPI_COMM_WORLD_SIZE", "2"},

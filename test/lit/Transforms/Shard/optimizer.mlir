@@ -56,7 +56,7 @@
 // SECOND: error: unknown optimizer ''; expected 'adamw', 'sgd', 'lion', 'muon', 'adamw8bit' or 'adafactor'
 // REST: error: optimizer 'sgd' has no 'eps'
 // PROPORTION: error: expected a learning rate of 'muon' above 0, to which that of the other optimizer stays in proportion
-// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion', 'muon', 'adamw8bit' or 'adafactor'
+// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion', 'muon', 'adamw8bit' or 'adafactor'; did you mean 'adamw'?
 // SETTING: error: optimizer 'adamw' has no 'momentum'; it has lr, beta1, beta2, eps, weight_decay
 // NOEPS: error: optimizer 'lion' has no 'eps'; it has lr, beta1, beta2, weight_decay
 // BETA: error: expected 'beta1' in [0.00, 1.00), got '1'

@@ -41,6 +41,8 @@ class Call:
     by_keyword: bool
     loss_fn: LossFn | None
     full_masks: tuple[str, ...] = ()
+    autocast: torch.dtype | None = None
+    """The type of torch.autocast around `forward` and `loss_fn`, or None to leave autocast as it is."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,9 +63,15 @@ class Call:
         """
         given = {**self.given, **dict(zip(self.names, values))}
         target = None if self.loss_fn is None else given.pop(next(reversed(given)))
-        output = forward(**given) if self.by_keyword else forward(*given.values())
-        loss = _as_scalar(_loss_of(output) if self.loss_fn is None else self.loss_fn(output, target))
+        with self._autocast():
+            output = forward(**given) if self.by_keyword else forward(*given.values())
+            loss = _as_scalar(_loss_of(output) if self.loss_fn is None else self.loss_fn(output, target))
         return self._nan_unless_full(loss, given)
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.autocast is None:
+            return contextlib.nullcontext()
+        return torch.autocast("cuda" if any(leaf.is_cuda for leaf in self.leaves()) else "cpu", self.autocast)
 
     def _nan_unless_full(self, loss: torch.Tensor, given: dict[str, Any]) -> torch.Tensor:
         """Has the graph state what it relies on. Sessions find it there, and refuse other inputs by name."""
@@ -90,7 +98,11 @@ def kind_unless_dense(tensor: torch.Tensor) -> str | None:
 
 
 def make_call(
-    model: nn.Module, example_inputs: Any, loss_fn: LossFn | None, full_masks: Collection[str] = ()
+    model: nn.Module,
+    example_inputs: Any,
+    loss_fn: LossFn | None,
+    full_masks: Collection[str] = (),
+    autocast: torch.dtype | None = None,
 ) -> Call:
     """Names the example inputs; raises ExportError if they do not fit `forward`.
 
@@ -111,7 +123,20 @@ def make_call(
         given = dict(zip(_positional_names(model, tuple(example_inputs), loss_fn), example_inputs))
     _check_given(given)
     _check_full(given, full_masks)
-    return Call(_distinct(given), by_keyword, loss_fn, tuple(full_masks))
+    _check_autocast(autocast)
+    return Call(_distinct(given), by_keyword, loss_fn, tuple(full_masks), autocast)
+
+
+def _check_autocast(dtype: Any) -> None:
+    if dtype is None or dtype is torch.bfloat16:
+        return
+    advice = ""
+    if dtype is torch.float16:
+        advice = (
+            "; gradients in float16 need a loss scale: cast the model with fcdp.cast_parameters(model, torch.float16), and "
+            "compile it with --loss-scale=on and --master=f32"
+        )
+    raise ExportError(f"autocast: expected torch.bfloat16 or None, got {dtype!r}{advice}")
 
 
 def _distinct(given: dict[str, Any]) -> dict[str, Any]:

@@ -109,6 +109,7 @@ def export(
     check: bool = True,
     train: bool = True,
     full_masks: Collection[str] = (),
+    autocast: torch.dtype | None = None,
 ) -> Exported:
     """Writes forward pass, loss and backward pass of one micro-batch on one rank as a .pt2 archive.
 
@@ -132,6 +133,9 @@ def export(
     attention that depend on them are then replaced, as those that depend on no input. Sessions refuse a batch
     in which one of its elements is not 1, or "position_ids" beside it restart in a row, and the loss of the graph is NaN then.
 
+    autocast: torch.bfloat16 has forward pass and loss run under torch.autocast with this type. By default autocast is as it is
+    around the call.
+
     Raises ExportError if the export fails. Then `path` is not changed.
     """
     path = Path(path)
@@ -144,7 +148,7 @@ def export(
         warn_of_evaluation_mode(model)
     with shown_progress(), unmarked(model), off_meta(model):
         _check_parameters(model)
-        call = make_call(model, example_inputs, loss_fn, full_masks)
+        call = make_call(model, example_inputs, loss_fn, full_masks, autocast)
         has_values = fake_mode_of(model) is None
         start_stage("running the model in eager PyTorch")
         eager = (eager_step if train else eager_loss)(model, call) if check and has_values else None

@@ -7,6 +7,7 @@ with stubs in place of its units. Units that are alike are compared once.
 """
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 from collections import Counter
@@ -69,7 +70,7 @@ def _smaller_calls(call: Call) -> Iterator[Call]:
 
     def cut(*slices: slice) -> Call:
         given = pytree.tree_map_only(torch.Tensor, lambda leaf: leaf[slices], call.given)
-        return Call(given, call.by_keyword, call.loss_fn, call.full_masks)
+        return dataclasses.replace(call, given=given)
 
     if all(len(shape) > 1 and shape[:2] == shapes[0][:2] and shape[1] > _ELEMENTS for shape in shapes):
         yield cut(slice(2), slice(_ELEMENTS))

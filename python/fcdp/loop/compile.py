@@ -50,6 +50,7 @@ def compile(
     loss_scale: str | None = None,
     loss_weight: str | None = None,
     full_masks: Collection[str] = (),
+    autocast: torch.dtype | None = None,
     network_interface: str = "",
     cuda_graphs: bool = False,
     deterministic: bool = False,
@@ -88,6 +89,7 @@ def compile(
         --loss-weight takes it: losses, gradients and evaluations are weighted means. By default all micro-batches count alike.
     full_masks: inputs that are all ones in every micro-batch and evaluation, such as "attention_mask", as fcdp.export takes
         them. Attention needs no mask then, and a batch in which one has another element raises StepError.
+    autocast: torch.bfloat16 has forward pass and loss run under torch.autocast with this type, evaluations included.
     deterministic: operators give the same bits in each run on the same device, as fcdp-run --deterministic has it. In
         force while the step runs, and the process keeps what torch.use_deterministic_algorithms has set.
     reductions_by: what sums gradients over GPUs: "fcdp", or "nccl" for NCCL's own reductions, whose bits depend on the machine.
@@ -99,12 +101,16 @@ def compile(
     """
     require_none_open()
     _check_options(options)
-    example = make_call(model, example_inputs, loss_fn, full_masks)
+
+    def call_of(inputs: Any) -> Call:
+        return make_call(model, inputs, loss_fn, full_masks, autocast)
+
+    example = call_of(example_inputs)
     _check_names(example, loss_weight, pad or {})
     load_library()
     job = Job(find_launch(), next(_numbers))
-    examples = [example, *(make_call(model, inputs, loss_fn, full_masks) for inputs in more_inputs)]
-    evaluation = None if eval_inputs is None else make_call(model, eval_inputs, loss_fn, full_masks)
+    examples = [example, *(call_of(inputs) for inputs in more_inputs)]
+    evaluation = None if eval_inputs is None else call_of(eval_inputs)
     folder = Path(cache) if cache is not None else default_cache()
     arguments = [
         f"--nodes={job.launch.nodes}",
@@ -145,6 +151,7 @@ def compile(
             "options": " ".join(options),
             "loss_weight": str(loss_weight),
             "full_masks": ", ".join(sorted(full_masks)),
+            "autocast": str(autocast),
             "example_inputs": describe_call(example),
             "eval_inputs": "none" if evaluation is None else describe_call(evaluation),
             "more_inputs": "; ".join(describe_call(shape) for shape in examples[1:]),

@@ -299,9 +299,13 @@ def test_default_experts_of_transformers_name_the_setting(tmp_path):
     )
     model = transformers.MixtralForCausalLM(config)
     ids = torch.randint(32, (1, 8))
-    inputs = {"input_ids": ids, "labels": ids, "use_cache": False}
+    inputs = {"input_ids": ids, "labels": ids}
     with pytest.raises(fcdp.ExportError, match="'transformers::grouped_mm.*set_experts_implementation"):
         fcdp.export(model, inputs, tmp_path / "step.pt2")
+    with fcdp.empty_weights():
+        empty = transformers.MixtralForCausalLM(config)
+    with pytest.raises(fcdp.ExportError, match="a pass with tensors that have no values.*set_experts_implementation"):
+        fcdp.export(empty, inputs, tmp_path / "step.pt2")
     model.set_experts_implementation("batched_mm")
     fcdp.export(model, inputs, tmp_path / "step.pt2")
 

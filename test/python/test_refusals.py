@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the forward pass of a model may not do: the export says where it does it, and what to do instead."""
 
-import contextlib
 import re
 
 import numpy as np
@@ -196,25 +195,3 @@ def test_a_model_with_values_fails(tmp_path):
     model = model_of(lambda h, x: h.topk(1000).values.mean())
     with pytest.raises(fcdp.ExportError, match=r"^the model fails on the example inputs in plain PyTorch, without fcdp: "):
         fcdp.export(model, (torch.randn(5, 4), torch.randn(5, 3)), tmp_path / "step.pt2")
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("is_empty", [False, True])
-def test_the_default_experts_of_transformers(tmp_path, is_empty):
-    """Their operator is not PyTorch's own, or is for bfloat16 alone."""
-    from transformers import MixtralConfig, MixtralForCausalLM
-
-    config = MixtralConfig(
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        num_local_experts=2,
-        vocab_size=32,
-    )
-    with fcdp.empty_weights() if is_empty else contextlib.nullcontext():
-        model = MixtralForCausalLM(config)
-    rows = torch.zeros(2, 8, dtype=torch.int64)
-    with pytest.raises(fcdp.ExportError, match=r"call model.set_experts_implementation\('batched_mm'\) before"):
-        fcdp.export(model, {"input_ids": rows, "labels": rows}, tmp_path / "step.pt2")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the README shows runs as it stands there, and fcdp-sim gives the figures of its table."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -56,7 +57,11 @@ def shown(archive: str) -> dict[str, str]:
     return dict(re.findall(r"`(\w+)` ([\d.]+) s", row))
 
 
-@pytest.mark.parametrize("archive", ["llama.pt2", "lora.pt2"])
+# The export of the adapters takes minutes, which CI has not.
+LONG = pytest.mark.skipif(os.environ.get("FCDP_LONG_TESTS") != "1", reason="takes minutes; FCDP_LONG_TESTS=1 runs it")
+
+
+@pytest.mark.parametrize("archive", ["llama.pt2", pytest.param("lora.pt2", marks=LONG)])
 def test_predictions_are_those_of_the_simulator(archive: str, tmp_path: Path) -> None:
     [line] = re.findall(rf"^    \.venv/bin/python (.*) --out {archive}$", README, re.M)
     script, *arguments = line.split()

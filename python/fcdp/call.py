@@ -211,7 +211,10 @@ def _check_full(given: dict[str, Any], full_masks: Collection[str]) -> None:
         mask = given.get(name)
         if not isinstance(mask, torch.Tensor):
             tensors = ", ".join(f"'{other}'" for other, value in given.items() if isinstance(value, torch.Tensor))
-            raise ExportError(f"full_masks: expected the name of a tensor among the inputs {tensors}; got '{name}'{did_you_mean(name, given)}")
+            suggestion = did_you_mean(name, given)
+            raise ExportError(
+                f"full_masks: expected the name of a tensor among the inputs {tensors}; got '{name}'{suggestion}"
+            )
         if mask.device.type != "meta" and not (mask == 1).all():
             raise ExportError(f"full_masks: expected only ones in the example input '{name}', which has other elements")
     if full_masks and _has_positions(given) and given[POSITIONS].device.type != "meta":

@@ -255,13 +255,15 @@ def test_another_libtorch(tmp_path: Path) -> None:
     source, library = tmp_path / "version.c", tmp_path / "version.so"
     source.write_text("unsigned long aoti_torch_abi_version(void) { return 2ul << 56 | 99ul << 48; }\n")
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    done = subprocess.run(
-        [BIN / "fcdp-run", "absent.so", "--steps=1"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment({"LD_PRELOAD": str(library)}),
-    )
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [BIN / "fcdp-run", *arguments]
+        variables = environment({"LD_PRELOAD": str(library)})
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=variables)
+
+    # A report of that very problem can be made.
+    assert run("--report-environment").returncode == 0
+    done = run("absent.so", "--steps=1")
     built = torch.__version__.partition("+")[0]
     assert done.returncode == 1
     assert f"error: fcdp was built for PyTorch {built}, and libtorch here is 2.99.0" in done.stderr

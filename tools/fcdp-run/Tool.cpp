@@ -12,12 +12,14 @@
 #include "session/JobSetup.h"
 #include "session/Session.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>
 #include <stdexcept>
+#include <string_view>
 
 namespace fcdp::run {
 namespace {
@@ -109,7 +111,10 @@ int start(const Options &options, const std::optional<Launch> &launch) {
 int runTool(int argc, char **argv) {
   std::optional<Launch> launch;
   try {
-    requireTorchVersion();
+    // The report is for those, too, whose libtorch is another one.
+    if (std::find(argv, argv + argc,
+                  std::string_view("--report-environment")) == argv + argc)
+      requireTorchVersion();
     std::optional<Options> options = parseOptions(argc, argv);
     if (!options)
       return EXIT_SUCCESS;

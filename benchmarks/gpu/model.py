@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Llama in plain PyTorch, so that the machine with the GPU needs no other package."""
+"""A Llama and a GPT-2 in plain PyTorch, so that the machine with the GPU needs no other package."""
 
 from dataclasses import dataclass
 
@@ -21,6 +21,8 @@ class Shape:
     batch: int
     time: int
     dtype: str = "bfloat16"
+    kind: str = "llama"
+    """A key of MODELS."""
 
     @property
     def tokens(self) -> int:
@@ -29,6 +31,13 @@ class Shape:
 
 # The shapes of TinyLlama, https://github.com/jzhang38/TinyLlama: 1.1 billion parameters.
 LLAMA_1B = Shape(22, 2048, 5632, 32, 4, vocabulary=32000, batch=4, time=2048)
+# 0.13 and 0.4 billion parameters.
+LLAMA_100M = Shape(12, 768, 2048, 12, 12, vocabulary=32000, batch=8, time=1024)
+LLAMA_400M = Shape(24, 1024, 2816, 16, 8, vocabulary=32000, batch=8, time=1024)
+# The shapes of OpenLLaMA 3B, https://github.com/openlm-research/open_llama: 3.4 billion parameters.
+LLAMA_3B = Shape(26, 3200, 8640, 32, 32, vocabulary=32000, batch=2, time=2048)
+# The smallest GPT-2: 0.12 billion parameters.
+GPT2 = Shape(12, 768, 3072, 12, 12, vocabulary=50257, batch=8, time=1024, kind="gpt2")
 
 
 class Block(nn.Module):
@@ -94,11 +103,53 @@ class Llama(nn.Module):
         return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
 
-def make(shape: Shape) -> Llama:
+class GptBlock(nn.Module):
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        self.norm1 = nn.LayerNorm(shape.width)
+        self.qkv = nn.Linear(shape.width, 3 * shape.width)
+        self.o = nn.Linear(shape.width, shape.width)
+        self.norm2 = nn.LayerNorm(shape.width)
+        self.up = nn.Linear(shape.width, shape.intermediate)
+        self.down = nn.Linear(shape.intermediate, shape.width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.attend(self.norm1(x))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.qkv(x).chunk(3, dim=-1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.o(y.transpose(1, 2).flatten(2))
+
+
+class Gpt(nn.Module):
+    """A GPT-2, whose head is its embedding. `forward` is that of Llama."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(shape.vocabulary, shape.width)
+        self.positions = nn.Embedding(shape.time, shape.width)
+        self.blocks = nn.ModuleList(GptBlock(shape) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width)
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device))
+        for block in self.blocks:
+            x = block(x)
+        logits = F.linear(self.norm(x), self.embedding.weight).float()
+        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+MODELS = {"llama": Llama, "gpt2": Gpt}
+
+
+def make(shape: Shape) -> Llama | Gpt:
     before = torch.get_default_dtype()
     torch.set_default_dtype(getattr(torch, shape.dtype))
     try:
-        return Llama(shape)
+        return MODELS[shape.kind](shape)
     finally:
         torch.set_default_dtype(before)
 

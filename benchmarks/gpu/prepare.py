@@ -44,6 +44,13 @@ def main() -> int:
     parser.add_argument(
         "--tiny", action="store_true", help="prepare small models for run.py --device=cpu, without sources"
     )
+    parser.add_argument(
+        "--build-with",
+        type=Path,
+        metavar="PYTHON",
+        help="build the runtime here, too, with the PyTorch for CUDA of this Python. It should be of the other machine's version, "
+        "and the folder have the same path there; otherwise the runtime is built there",
+    )
     args = parser.parse_args()
     folder = args.folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -56,6 +63,8 @@ def main() -> int:
         if file.suffix in (".py", ".c") and file.name != "prepare.py":
             shutil.copy(file, folder)
     shutil.copy(ROOT / "scripts/gpu", folder)
+    if args.build_with is not None:
+        build(folder, args.build_with)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     print(f"{folder}: {size / 1e6:.0f} MB; there: python3 run.py")
     return 0
@@ -74,6 +83,18 @@ def pack_sources(source: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if (ROOT / "test" / name).is_dir() else shutil.copy)(ROOT / "test" / name, target)
     shutil.copytree(GOOGLE_TEST, source / "third_party/googletest", symlinks=False)
+
+
+def build(folder: Path, python: Path) -> None:
+    """Builds in the folder as run.py does there. What only the build needs is removed."""
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import libraries, run; run.build(run.Path(sys.argv[2]), libraries.torch_folder())"
+    subprocess.run([python, "-c", program, folder, folder / "build"], check=True)
+    shutil.rmtree(folder / "build/googletest")
+    for file in (folder / "build").rglob("*"):
+        if file.suffix in (".o", ".a", ".gch", ".pch"):
+            file.unlink()
+    for file in (folder / "build/build/bin").iterdir():
+        subprocess.run(["strip", "--strip-debug", file], check=True)
 
 
 def prepare_steps(steps: list[Step], folder: Path) -> None:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the CUDA backend on one GPU, in less than 8 minutes, and prints each figure beside its goal.
+"""Measures the CUDA backend on one GPU, in less than 12 minutes, and prints each figure beside its goal.
 
 Run it in a folder that prepare.py has made. It needs PyTorch for CUDA, CMake, g++, nvcc and NCCL, and no network. The exit
 code is 1 if a goal is missed or a part fails.
@@ -9,14 +9,17 @@ code is 1 if a goal is missed or a part fails.
 import argparse
 import json
 import os
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -24,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import figures  # noqa: E402
+import libraries  # noqa: E402
 import tokens  # noqa: E402
 import weights  # noqa: E402
 from figures import Figure  # noqa: E402
@@ -38,7 +42,7 @@ CLIP_NORM = 1.0  # for the steps that prepare.py compiled with --clip-norm
 # The second step captures graphs, and the others launch them.
 CHECKED_STEPS = 6
 # Time limits of a part's program and of a part of the build.
-PART_SECONDS, BUILD_SECONDS = 300, 1800
+PART_SECONDS, BUILD_SECONDS = 150, 1800
 # Steps near the memory's limit, and the bytes left free beyond the peak without a limit, which is read between steps.
 NEAR_STEPS, NEAR_BYTES = 8, 256 << 20
 
@@ -50,6 +54,8 @@ class Bench:
     build: Path | None
     """Folder of the tests, or None without them."""
     folder: Path
+    logs: Path
+    """Folder of what is more than a figure: rows of the table of speeds, profiles, a measured cluster."""
     steps: int
     prepared: list[Prepared]
 
@@ -69,7 +75,7 @@ class Bench:
     def run(self, step: Prepared, steps: int, *options: str, more: dict[str, str] | None = None) -> list[dict[str, float]]:
         """Returns the log of fcdp-run. more: additional environment variables."""
         weight, token = self.files(step, steps)
-        log = self.folder / "log.jsonl"
+        log = self.folder / f"log-{os.getpid()}.jsonl"
         ids, labels = step.inputs
         command = [self.fcdp_run, HERE / step.object, f"--weights={weight}", f"--steps={steps}", f"--json={log}"]
         command += ["--input", f"{ids}={token}:u16", "--input", f"{labels}={token}:u16+1", *options]
@@ -80,11 +86,14 @@ class Bench:
 
     def eager(self, step: Prepared, steps: int, warm_up: int, *options: str) -> tuple[list[float], float]:
         """Returns the losses, and the seconds of a step."""
+        result = self.eager_result(step, steps, warm_up, *options)
+        return result["losses"], result["seconds"]
+
+    def eager_result(self, step: Prepared, steps: int, warm_up: int, *options: str) -> dict[str, Any]:
         weight, token = self.files(step, warm_up + steps)
         command = [sys.executable, HERE / "eager.py", f"--step={step.name}", f"--weights={weight}", f"--tokens={token}"]
         command += [f"--steps={steps}", f"--warm-up={warm_up}", f"--device={self.device}", *options]
-        result = json.loads(call(command))
-        return result["losses"], result["seconds"]
+        return json.loads(call(command))
 
 
 def call(command: list[object], more: dict[str, str] | None = None, seconds: float = PART_SECONDS) -> str:
@@ -103,8 +112,12 @@ def call(command: list[object], more: dict[str, str] | None = None, seconds: flo
 
 
 def seconds_of(log: list[dict[str, float]], warm_up: int) -> float:
+    """Returns the median of the timed steps, without the last one if there are others.
+
+    A host that waits for room among the launches of a step sees the end of the step before late, and that of the last in time.
+    """
     timed = [step["seconds"] for step in log[warm_up:]]
-    return sum(timed) / len(timed)
+    return statistics.median(timed[:-1] or timed)
 
 
 def conformance(bench: Bench) -> list[Figure]:
@@ -147,13 +160,14 @@ def waits(bench: Bench) -> list[Figure]:
     """Counts waits as the difference of two runs, one twice as long, so that calls that both make once cancel."""
     if bench.device == "cpu":
         return []
-    shim, step = bench.folder / "syncs.so", bench.find("small", "cuda")
+    folder, step = Path(tempfile.mkdtemp(dir=bench.folder)), bench.find("small", "cuda")
+    shim = folder / "syncs.so"
     call(["nvcc", "-x", "c", "--shared", "-Xcompiler", "-fPIC", "-cudart", "none", "-o", shim, HERE / "syncs.c", "-ldl"])
     counted = []
     for steps in (SMALL_STEPS, 2 * SMALL_STEPS):
-        path = bench.folder / f"calls-{steps}"
+        path = folder / f"calls-{steps}"
         bench.run(step, steps, more={"LD_PRELOAD": str(shim), "FCDP_CALLS": str(path)})
-        (written,) = bench.folder.glob(f"{path.name}.*")
+        (written,) = folder.glob(f"{path.name}.*")
         counted.append(figures.read_calls(written.read_text()))
     return [figures.waits_figure(figures.calls_of_steps(*counted, SMALL_STEPS))]
 
@@ -162,8 +176,7 @@ def checked(bench: Bench) -> list[Figure]:
     """Runs two ranks with the checker of CUDA's and NCCL's rules in front of both, which ends a rank that breaks one."""
     if bench.build is None or bench.device == "cpu":
         return []
-    folder, step = bench.folder / "contracts", bench.find("checked", bench.device)
-    folder.mkdir()
+    folder, step = Path(tempfile.mkdtemp(dir=bench.folder)), bench.find("checked", bench.device)
     more = {"LD_PRELOAD": str(bench.build / "contracts/libfcdp_contracts.so"), "FCDP_CONTRACTS_DIR": str(folder)}
     bench.run(step, CHECKED_STEPS, "--cuda-graphs=auto", more=more | {"FCDP_CONTRACTS": "abort"})
     return [figures.rules_figure([figures.read_calls(file.read_text()) for file in folder.glob("checked.*")], step.nodes)]
@@ -172,7 +185,7 @@ def checked(bench: Bench) -> list[Figure]:
 def graphs(bench: Bench) -> list[Figure]:
     if bench.device == "cpu":
         return []
-    step, steps = bench.find("llama", bench.device), bench.steps + WARM_UP
+    step, steps = bench.find("llama-flash", bench.device), bench.steps + WARM_UP
     log = bench.run(step, steps, "--cuda-graphs=auto", "--deterministic")
     other = bench.run(step, steps, "--deterministic")
     rate, otherwise = (step.shape.tokens / seconds_of(one, WARM_UP) for one in (log, other))
@@ -194,15 +207,72 @@ def llama(bench: Bench) -> list[Figure]:
         ),
         figures.ratio_figure("Llama step, of eager PyTorch", rate, step.shape.tokens / eager, figures.LEAST_OF_EAGER),
     ]
-    if bench.device != "cpu":
-        _, compiled = bench.eager(step, bench.steps, WARM_UP, "--compiled")
-        made.append(
-            figures.ratio_figure(
-                "Llama step, of torch.compile", rate, step.shape.tokens / compiled, figures.LEAST_OF_COMPILED
-            )
-        )
     peak = max(line["device_peak_bytes"] for line in log[WARM_UP:])
     return [*made, figures.memory_figure("peak memory of the Llama step", peak, step.planned_bytes)]
+
+
+def speeds(bench: Bench, names: Sequence[str], *others: str) -> list[Figure]:
+    """Measures steps with and without CUDA graphs, beside eager PyTorch and its other ways that `others` names."""
+    made = []
+    for name in names:
+        step = bench.find(name, bench.device)
+        made += [speed(bench, step, "fcdp", lambda step=step: ours(bench, step))]
+        if bench.device != "cpu":
+            made += [speed(bench, step, "fcdp, CUDA graphs", lambda step=step: ours(bench, step, "--cuda-graphs=auto"))]
+        for other in ("eager", *others):
+            options = [] if other == "eager" else [f"--{other}"]
+            made += [speed(bench, step, other, lambda step=step, options=options: theirs(bench, step, *options))]
+    return made
+
+
+def ours(bench: Bench, step: Prepared, *options: str) -> tuple[float, float]:
+    log = bench.run(step, bench.steps + WARM_UP, *options)
+    name = "-".join([step.name, *(option.strip("-").replace("=", "-") for option in options)])
+    (bench.logs / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+    return seconds_of(log, WARM_UP), max(line["device_peak_bytes"] for line in log)
+
+
+def theirs(bench: Bench, step: Prepared, *options: str) -> tuple[float, float]:
+    result = bench.eager_result(step, bench.steps, WARM_UP, *options)
+    return result["seconds"], result["peak_bytes"]
+
+
+def speed(bench: Bench, step: Prepared, way: str, measured: Callable[[], tuple[float, float]]) -> Figure:
+    """Makes a figure, and a row of the table of speeds. measured: returns seconds of a step, and bytes at its peak."""
+    name = f"{step.name}, {way}"
+    try:
+        seconds, peak = measured()
+    except (RuntimeError, OSError) as error:
+        return Figure(name, str(error), "runs", met=False)
+    row = {"step": step.name, "way": way, "seconds": seconds, "tokens_per_s": step.shape.tokens / seconds, "peak_bytes": peak}
+    with (bench.logs / "speeds.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    return Figure(name, f"{seconds * 1e3:.1f} ms, {row['tokens_per_s']:,.0f} tokens/s, {peak / 2**30:.1f} GiB")
+
+
+def profile(bench: Bench) -> list[Figure]:
+    """Writes where the time of the Llama step goes, ours and eager PyTorch's."""
+    step = bench.find("llama", bench.device)
+    files = [bench.logs / name for name in ("llama-profile.json", "llama-trace.json", "llama-eager.txt")]
+    bench.run(step, bench.steps, f"--profile={files[0]}", f"--trace={files[1]}")
+    bench.eager(step, 1, WARM_UP, *([f"--profile={files[2]}"] if bench.device != "cpu" else []))
+    return [Figure("profiles", ", ".join(file.name for file in files if file.exists()))]
+
+
+def probe(bench: Bench) -> list[Figure]:
+    """Describes this machine for the simulator."""
+    path = bench.logs / "probed.yaml"
+    said = call([bench.fcdp_run, f"--probe-cluster={path}", f"--target={bench.device}", "--nodes=1", "--ranks-per-node=1"])
+    (bench.logs / "probe.txt").write_text(said)
+    return [Figure("probed cluster", f"{len(path.read_text().splitlines())} lines")]
+
+
+def operations(bench: Bench) -> list[Figure]:
+    if bench.device == "cpu":
+        return []
+    said = call([sys.executable, HERE / "operations.py"])
+    (bench.logs / "operations.jsonl").write_text(said)
+    return [Figure("single operations", f"{len(said.splitlines())} measured")]
 
 
 def caching(bench: Bench) -> list[Figure]:
@@ -235,7 +305,7 @@ def near_limit(bench: Bench) -> list[Figure]:
     """Runs more steps than the allocators take to settle, with just the memory that they take if there is plenty."""
     if bench.device == "cpu":
         return []
-    step, options = bench.find("llama", bench.device), ("--cuda-graphs=auto", "--deterministic")
+    step, options = bench.find("llama-flash", bench.device), ("--cuda-graphs=auto", "--deterministic")
     log = bench.run(step, NEAR_STEPS, *options)
     with holding(int(max(line["device_peak_bytes"] for line in log)) + NEAR_BYTES):
         near = bench.run(step, NEAR_STEPS, *options)
@@ -253,6 +323,12 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "llama": llama,
     "caching": caching,
     "near-limit": near_limit,
+    "probe": probe,
+    "operations": operations,
+    "profile": profile,
+    "speeds": lambda bench: speeds(bench, ["gpt2", "llama", "llama-flash"]),
+    "others": lambda bench: speeds(bench, ["llama", "gpt2"], "fsdp2", "compiled"),
+    "sizes": lambda bench: speeds(bench, ["llama-3b", "llama-400m", "llama-100m"]),
 }
 # On the CPU these parts do not measure the CUDA backend.
 SPEED = {"host-time", "llama"}
@@ -270,24 +346,44 @@ def measure(name: str, bench: Bench) -> list[Figure]:
     return made
 
 
-def build(folder: Path) -> Path:
-    """Builds the runtime, fcdp-run and the tests with the PyTorch that runs this. Returns the build folder."""
+def build(folder: Path, torch_dir: Path) -> Path:
+    """Builds the runtime, fcdp-run and the tests with this PyTorch, unless the folder has a build that runs here.
+
+    Returns the build folder.
+    """
     source, out, third_party = HERE / "source", folder / "build", HERE / "source/third_party"
-    torch_dir = Path(torch.__file__).parent
+    if starts(out / "bin/fcdp-run"):
+        return out
     google_test = folder / "googletest"
-    call(["cmake", "-S", third_party / "googletest", "-B", google_test, f"-DCMAKE_INSTALL_PREFIX={google_test}/installed"])
+    ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
     # Give a number, because make without one would start all jobs at once.
     jobs = ["--parallel", os.cpu_count() or 1]
+    # What another machine built has its folders in CMake's caches.
+    for old in (out, google_test):
+        shutil.rmtree(old, ignore_errors=True)
+    call(["cmake", *ninja, "-S", third_party / "googletest", "-B", google_test, f"-DCMAKE_INSTALL_PREFIX={google_test}/installed"])
     call(["cmake", "--build", google_test, *jobs, "--target", "install"], seconds=BUILD_SECONDS)
     options = ["-DFCDP_BUILD_COMPILER=OFF", "-DFCDP_CUDA=on", f"-DFCDP_TORCH_DIR={torch_dir}", "-DCMAKE_BUILD_TYPE=Release"]
+    options += ["-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=16"]
     options.append(f"-DCMAKE_PREFIX_PATH={third_party};{google_test}/installed")
     nccl = torch_dir.parent / "nvidia/nccl"  # its place in PyTorch's packages; CMake finds a system's NCCL itself
     if nccl.is_dir():
         options.append(f"-DFCDP_NCCL_DIR={nccl}")
-    call(["cmake", "-S", source, "-B", out, *options])
+    call(["cmake", *ninja, "-S", source, "-B", out, *options])
     targets = ["fcdp-run", "fcdp_contracts_test", "fcdp_cuda_test", "fcdp_cuda_job_test"]
     call(["cmake", "--build", out, *jobs, "--target", *targets], seconds=BUILD_SECONDS)
     return out
+
+
+def starts(fcdp_run: Path) -> bool:
+    """Returns whether fcdp-run is there, and finds a libtorch that it was built for."""
+    try:
+        print(call([fcdp_run, "--report-environment"], libraries.environment(), seconds=60))
+    except (OSError, RuntimeError) as error:
+        if fcdp_run.exists():
+            print(f"run: what was built before is not used: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def main() -> int:
@@ -299,12 +395,15 @@ def main() -> int:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="parts to run, of " + ", ".join(PARTS))
     parser.add_argument("--steps", type=int, default=10, help="timed steps of the large models (default 10)")
     parser.add_argument("--build", type=Path, help="folder of the build, which is kept and reused")
+    parser.add_argument("--work", type=Path, help="folder of weights and tokens, which is kept and reused")
+    parser.add_argument("--logs", type=Path, default=HERE / "logs", help="folder of profiles and tables (default: logs beside this script)")
     parser.add_argument("--only-build", action="store_true", help="build into the folder of --build, and end")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="device (default cuda); cpu is a rehearsal after prepare.py --tiny")
     parser.add_argument("--fcdp-run", type=Path, help="use this fcdp-run instead of building; skips the tests")
     args = parser.parse_args()
     if args.only_build and (args.build is None or args.fcdp_run is not None):
         parser.error("--only-build needs --build, and no --fcdp-run")
+    os.environ |= libraries.environment()
     if args.device == "cuda" and not torch.cuda.is_available():
         print("run: error: this PyTorch sees no GPU", file=sys.stderr)
         return 1
@@ -312,7 +411,7 @@ def main() -> int:
         folder, built, begin = Path(name), None, time.perf_counter()
         if args.fcdp_run is None:
             try:
-                built = build((args.build or folder).absolute())
+                built = build((args.build or folder).absolute(), Path(torch.__file__).parent)
             except RuntimeError as error:
                 print(f"run: error: {error}", file=sys.stderr)
                 return 1
@@ -320,7 +419,10 @@ def main() -> int:
         if args.only_build:
             return 0
         fcdp_run = args.fcdp_run or built / "bin/fcdp-run"
-        bench = Bench(args.device, fcdp_run.absolute(), built, folder, args.steps, load(HERE / "steps.json"))
+        for needed in (args.work or folder, args.logs):
+            needed.mkdir(parents=True, exist_ok=True)
+        work, logs = (args.work or folder).absolute(), args.logs.absolute()
+        bench = Bench(args.device, fcdp_run.absolute(), built, work, logs, args.steps, load(HERE / "steps.json"))
         found = []
         for part in args.parts:
             # Printed at once, so that whoever ends this later has it.

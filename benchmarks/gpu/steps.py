@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from model import LLAMA_1B, Shape
+from model import GPT2, LLAMA_1B, LLAMA_3B, LLAMA_100M, LLAMA_400M, Shape
 
 OPTIMIZER = dict(lr=1e-4, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
 COMPILED_OPTIMIZER = "adamw,lr=1e-4"  # other settings have PyTorch's defaults, as above
@@ -26,8 +26,15 @@ class Step:
     targets: tuple[str, ...] = ("cuda",)
 
 
+# PyTorch takes cuDNN's attention on Hopper, which is not deterministic.
+HOPPER = ("--compute-capability=9.0",)
 STEPS = [
-    Step("llama", LLAMA_1B),
+    Step("llama", LLAMA_1B, options=HOPPER),
+    Step("llama-flash", LLAMA_1B),
+    Step("gpt2", GPT2, options=HOPPER),
+    Step("llama-100m", LLAMA_100M, options=HOPPER),
+    Step("llama-400m", LLAMA_400M, options=HOPPER),
+    Step("llama-3b", LLAMA_3B, options=HOPPER),
     Step("small", SMALL, options=("--clip-norm=1",)),
     Step("exact", EXACT, options=("--clip-norm=1",), targets=("cpu", "cuda")),
     # Two ranks, with copies to the host and back.

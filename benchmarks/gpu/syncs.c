@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum Counted {
@@ -123,4 +124,11 @@ __attribute__((destructor)) static void writeCounts(void) {
   for (int i = 0; i < NumCounted; ++i)
     fprintf(file, "%s %lu\n", names[i], atomic_load(&counts[i]));
   fclose(file);
+}
+
+// The ranks of fcdp-run end so, without destructors.
+void _exit(int code) {
+  writeCounts();
+  syscall(SYS_exit_group, code);
+  __builtin_unreachable();
 }

@@ -2,6 +2,7 @@
 """Makes random tokens in a raw file for fcdp-run (FILE:u16, labels shifted by one), and reads them for PyTorch."""
 
 import array
+import os
 import random
 from pathlib import Path
 
@@ -13,7 +14,10 @@ def write(path: Path, shape: Shape, batches: int, seed: int) -> None:
     """Writes enough tokens for all batches, because fcdp-run would start over at the end of the file."""
     draw = random.Random(seed)
     tokens = array.array("H", (draw.randrange(shape.vocabulary) for _ in range(batches * shape.tokens + 1)))
-    path.write_bytes(tokens.tobytes())
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_bytes(tokens.tobytes())
+    # Programs that run side by side may write the same file.
+    part.rename(path)
 
 
 def batch(path: Path, shape: Shape, index: int) -> tuple[torch.Tensor, torch.Tensor]:

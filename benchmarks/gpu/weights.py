@@ -7,11 +7,14 @@ the header, and the values.
 
 import ctypes
 import json
+import os
 import struct
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
-from model import Llama, Shape, make, parameter_names
+from model import Gpt, Llama, Shape, make, parameter_names
 
 DTYPES = {"BF16": torch.bfloat16, "F32": torch.float32}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -26,12 +29,23 @@ def write(path: Path, shape: Shape, seed: int) -> None:
         offset = end
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    generator = torch.Generator().manual_seed(seed)
-    with path.open("wb") as file:
+    part = path.with_suffix(f".{os.getpid()}")
+    with part.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for like in parameters.values():
-            value = initial(like, generator)
+        for value in values(parameters, seed):
             file.write(bytes_of(value))
+    # Programs that run side by side may write the same file.
+    part.rename(path)
+
+
+def values(parameters: dict[str, torch.Tensor], seed: int) -> Iterator[torch.Tensor]:
+    """Yields the values in order. Each has a generator of its own, because one thread takes 10 s for a billion."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(
+            lambda index, name: initial(name, parameters[name], torch.Generator().manual_seed(seed * 100003 + index)),
+            range(len(parameters)),
+            parameters,
+        )
 
 
 def bytes_of(tensor: torch.Tensor) -> ctypes.Array[ctypes.c_char]:
@@ -40,9 +54,10 @@ def bytes_of(tensor: torch.Tensor) -> ctypes.Array[ctypes.c_char]:
     return (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
 
 
-def initial(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if like.dim() == 1:  # a norm's
-        return torch.ones(like.shape, dtype=like.dtype)
+def initial(name: str, like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if like.dim() == 1:
+        one = "norm" in name and name.endswith("weight")
+        return torch.full(like.shape, float(one), dtype=like.dtype)
     return torch.empty(like.shape).normal_(std=0.02, generator=generator).to(like.dtype)
 
 
@@ -58,7 +73,7 @@ def read(path: Path) -> dict[str, torch.Tensor]:
     }
 
 
-def load(shape: Shape, path: Path, device: str) -> Llama:
+def load(shape: Shape, path: Path, device: str) -> Llama | Gpt:
     with torch.device("meta"):
         model = make(shape)
     model.to_empty(device=device)

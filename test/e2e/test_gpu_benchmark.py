@@ -116,17 +116,21 @@ def tokens_of(folder: Path, index: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 PROGRAM = """
 #include <cuda_runtime_api.h>
-int main(void) {
+#include <unistd.h>
+int main(int count, char **words) {
   void *memory;
   for (int i = 0; i < 3; ++i)
     (void)cudaStreamSynchronize(0);
   (void)cudaMalloc(&memory, 4);
+  if (count > 1) // as a rank of fcdp-run ends
+    _exit(0);
 }
 """
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-def test_calls_are_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [[], ["exits"]])
+def test_calls_are_counted(tmp_path: Path, words: list[str]) -> None:
     """The CUDA runtime itself makes the calls; without a GPU it refuses all of them."""
     (tmp_path / "program.c").write_text(PROGRAM)
     nvcc = ["nvcc", "-x", "c", "-cudart"]
@@ -137,7 +141,7 @@ def test_calls_are_counted(tmp_path: Path) -> None:
     there = Path(shutil.which("nvcc")).resolve().parents[1]
     libraries = ":".join(str(there / name) for name in ("lib", "lib64"))
     more = {"LD_PRELOAD": str(shim), "FCDP_CALLS": str(tmp_path / "calls"), "LD_LIBRARY_PATH": libraries}
-    subprocess.run([program], check=True, timeout=60, env=os.environ | more)
+    subprocess.run([program, *words], check=True, timeout=60, env=os.environ | more)
     (written,) = tmp_path.glob("calls.*")
     counts = figures.read_calls(written.read_text())
     assert (counts["cudaStreamSynchronize"], counts["cudaMalloc"]) == (3, 1)

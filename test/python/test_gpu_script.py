@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/gpu: what it says of stages whose programs are made up here, and that it ends without a GPU."""
 
+import importlib.machinery
+import importlib.util
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
-STAGES = ["build", "contracts", "rules", "gpu", "jobs", "checked", "streams", "memory", "memcheck", "racecheck", "benchmark"]
+FIRST = ["environment", "build", "contracts", "gpu", "exactness", "llama", "speeds", "probe", "profile"]
+SECOND = ["rules", "jobs", "streams", "checked", "caching", "graphs", "host", "memory"]
+THIRD = ["operations", "sizes", "memcheck", "racecheck", "others"]
 PASSES = "echo '[  PASSED  ] 3 tests.'"
 
 
@@ -27,7 +34,9 @@ def folder(tmp_path: Path) -> Path:
     write_program(tmp_path / "bin/compute-sanitizer", 'echo "$*"\n' + PASSES)
     for name in ("fcdp_contracts_test", "fcdp_cuda_test", "fcdp_cuda_job_test"):
         write_program(tmp_path / "build/build/bin" / name, 'echo "$*"\n' + PASSES)
-    (tmp_path / "run.py").write_text("import sys; print(sys.argv[1:])")
+    for name in ("run.py", "environment.py"):
+        (tmp_path / name).write_text("import sys; print(sys.argv[1:])")
+    shutil.copy(SCRIPT.parents[1] / "benchmarks/gpu/libraries.py", tmp_path)
     return tmp_path
 
 
@@ -50,14 +59,32 @@ def results(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
 def test_stages_run_in_their_order(folder: Path) -> None:
     done = run(folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert results(done) == dict.fromkeys(STAGES, "passed") and list(results(done)) == STAGES
-    assert done.stdout.splitlines()[-1].startswith("11 passed, 0 failed, 0 skipped")
+    assert results(done) == dict.fromkeys(FIRST + SECOND + THIRD, "passed")
+    # Stages that measure times run alone, in their order.
+    alone = [name for name in results(done) if name not in ("gpu", "exactness", "jobs", "streams", "checked", "rules", "memcheck", "racecheck")]
+    assert alone == [name for name in FIRST + SECOND + THIRD if name in alone] and "speeds" in alone
+    assert done.stdout.splitlines()[-1].startswith("22 passed, 0 failed, 0 skipped")
     assert "--only-build" in (folder / "logs/build.log").read_text()
     assert "--gtest_filter=Gpu/*" in (folder / "logs/gpu.log").read_text()
     assert "--gtest_filter=Gpu/*" in (folder / "logs/rules.log").read_text()
     assert "'checked'" in (folder / "logs/checked.log").read_text()
     assert "--tool=racecheck --error-exitcode=1 build/build/bin/fcdp_cuda_test" in (folder / "logs/racecheck.log").read_text()
     assert "near-limit" in (folder / "logs/memory.log").read_text()
+
+
+def test_calls_have_their_stages_and_an_archive(folder: Path) -> None:
+    archive = folder / "second.tar.gz"
+    done = run(folder, "--calls", "second", "--archive", str(archive))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(results(done)) == set(SECOND)
+    with tarfile.open(archive) as file:
+        assert {f"logs/{name}.log" for name in SECOND} <= set(file.getnames())
+
+
+def test_programs_find_the_libraries_of_torch(folder: Path) -> None:
+    write_program(folder / "build/build/bin/fcdp_cuda_test", f'echo "$LD_LIBRARY_PATH"\n{PASSES}')
+    assert run(folder, "--stages", "gpu").returncode == 0
+    assert "/torch/lib:" in (folder / "logs/gpu.log").read_text()
 
 
 @pytest.mark.parametrize(
@@ -102,9 +129,9 @@ def test_a_folder_that_is_not_prepared_is_refused(folder: Path) -> None:
 )
 def test_others_run_after_a_failed_stage(folder: Path, body: str, reason: str) -> None:
     write_program(folder / "build/build/bin/fcdp_cuda_test", body)
-    done = run(folder, "--stages", "gpu", "jobs")
+    done = run(folder, "--stages", "contracts", "jobs")
     assert done.returncode == 1
-    assert results(done) == {"gpu": "failed", "jobs": "passed"}
+    assert results(done) == {"contracts": "failed", "jobs": "passed"}
     assert reason in done.stdout.splitlines()[0]
 
 
@@ -121,10 +148,10 @@ def test_what_is_not_there_is_skipped(folder: Path) -> None:
 def test_a_stage_ends_at_its_limit_with_its_processes(folder: Path) -> None:
     write_program(folder / "build/build/bin/fcdp_cuda_test", f"sleep 50 & echo $! >{folder}/child\nwait")
     begin = time.monotonic()
-    done = run(folder, "--stages", "gpu", "jobs", "--within=2")
+    done = run(folder, "--stages", "contracts", "jobs", "--within=2")
     assert time.monotonic() - begin < 20
     assert done.returncode == 1
-    assert results(done) == {"gpu": "failed", "jobs": "skipped"}
+    assert results(done) == {"contracts": "failed", "jobs": "skipped"}
     assert "did not end within 2 s" in done.stdout and "the time is over" in done.stdout
     assert has_ended(int((folder / "child").read_text()))
 
@@ -141,10 +168,15 @@ def has_ended(pid: int) -> bool:
     return False
 
 
-def test_limits_leave_time_for_the_benchmark() -> None:
-    import importlib.machinery
-    import importlib.util
+def test_calls_end_within_twelve_minutes() -> None:
+    script = load()
+    assert sum(script.CALLS.values()) <= 12 * 60 and script.CALLS.keys() == script.STAGES.keys()
+    # A call may last ten minutes, and each of its groups must be able to begin.
+    for call, groups in script.STAGES.items():
+        assert script.CALLS[call] <= 300 and max(stage.seconds for group in groups for stage in group) <= script.CALLS[call]
 
+
+def load() -> ModuleType:
     loader = importlib.machinery.SourceFileLoader("gpu_script", str(SCRIPT))
     spec = importlib.util.spec_from_loader("gpu_script", loader)
     assert spec is not None
@@ -153,5 +185,4 @@ def test_limits_leave_time_for_the_benchmark() -> None:
     sys.dont_write_bytecode, former = True, sys.dont_write_bytecode
     loader.exec_module(script)
     sys.dont_write_bytecode = former
-    assert script.WITHIN < 600
-    assert sum(stage.seconds for stage in script.STAGES if stage.name != "benchmark") <= script.WITHIN - 80
+    return script

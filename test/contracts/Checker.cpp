@@ -99,6 +99,10 @@ bool Call::isFromLibtorch() const {
   return module.starts_with("libtorch") || module.starts_with("libc10");
 }
 
+bool Call::isFromDriver() const {
+  return moduleOf(caller).starts_with("libcuda.so");
+}
+
 std::string Call::describe() const {
   return std::string(name) + " called by " + moduleOf(caller);
 }

@@ -50,6 +50,8 @@ public:
 
   /// Returns whether libtorch has called, which has rules of its own.
   bool isFromLibtorch() const;
+  /// Returns whether CUDA's driver has called, whose memory is its own.
+  bool isFromDriver() const;
   static const Call *current();
   std::string describe() const;
 

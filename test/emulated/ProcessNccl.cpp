@@ -308,7 +308,7 @@ ncclResult_t ProcessComm::registerBuffer(void *address, size_t bytes,
 ncclResult_t ProcessComm::registerWindow(void *address, size_t bytes,
                                          ncclWindow_t *window, int) {
   if (!machine().isShared(address, bytes))
-    return ncclInvalidArgument;
+    return ncclUnhandledCudaError;
   own().windows.fetch_add(1, std::memory_order_release);
   awaitedWindow = window;
   return ncclSuccess;

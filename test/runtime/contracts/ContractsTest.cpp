@@ -47,7 +47,7 @@ protected:
 
   std::string cudart() const { return GetParam() ? "" : FCDP_FAKE_CUDART; }
   std::string nccl() const {
-    return GetParam() ? FCDP_REAL_NCCL : FCDP_FAKE_NCCL;
+    return GetParam() ? realLibrary(FCDP_REAL_NCCL) : FCDP_FAKE_NCCL;
   }
   std::string log(int rank) const {
     return folder + "/log." + std::to_string(rank);
@@ -101,11 +101,12 @@ protected:
                             const std::string &text) const {
 #ifdef FCDP_EMULATED_NCCL
     std::string own = GetParam() ? "" : FCDP_EMULATED_CUDART;
-    std::string nccls = GetParam() ? FCDP_REAL_NCCL : FCDP_EMULATED_NCCL;
+    std::string nccls =
+        GetParam() ? realLibrary(FCDP_REAL_NCCL) : FCDP_EMULATED_NCCL;
 #else
     if (!GetParam())
       GTEST_SKIP() << "there is no emulated device";
-    std::string own, nccls = FCDP_REAL_NCCL;
+    std::string own, nccls = realLibrary(FCDP_REAL_NCCL);
 #endif
     pid_t pids[2];
     for (int rank = 0; rank < 2; ++rank)

@@ -95,7 +95,8 @@ TEST(CudaJob, ALibraryThatIsMissingEndsTheJobWithItsName) {
 TEST(CudaJob, CollectivesBetweenProcesses) {
   FCDP_REQUIRE_GPU();
   for (auto [nodes, locals] : {std::pair{1u, 1u}, {2u, 1u}, {1u, 2u}, {2u, 2u}})
-    expectOk(runJob("collectives", nodes, locals, "", FCDP_REAL_NCCL));
+    expectOk(runJob("collectives", nodes, locals, "",
+                    fcdp::realLibrary(FCDP_REAL_NCCL)));
 }
 
 #ifdef FCDP_EMULATED_NCCL
@@ -106,12 +107,12 @@ TEST(CudaJob, FourFullStreamsOnTheEmulatedDevice) {
 
 TEST(CudaJob, FourFullStreams) {
   FCDP_REQUIRE_GPU();
-  expectOk(runJob("saturate", 2, 2, "", FCDP_REAL_NCCL));
+  expectOk(runJob("saturate", 2, 2, "", fcdp::realLibrary(FCDP_REAL_NCCL)));
 }
 
 TEST(CudaJob, ARankThatIsKilledIsNamed) {
   FCDP_REQUIRE_GPU();
-  auto ranks = runJob("kill", 1, 3, "", FCDP_REAL_NCCL);
+  auto ranks = runJob("kill", 1, 3, "", fcdp::realLibrary(FCDP_REAL_NCCL));
   for (size_t rank = 0; rank < 2; ++rank) {
     EXPECT_TRUE(ranks[rank].code() == explained ||
                 ranks[rank].code() == toldByMonitor)

@@ -5,7 +5,9 @@
 
 #include "cuda/CudaLibrary.h"
 
+#include <filesystem>
 #include <gtest/gtest.h>
+#include <string>
 
 namespace fcdp {
 
@@ -17,6 +19,14 @@ inline std::string whyNoGpu() {
     return error.what();
   }
   return "";
+}
+
+/// Returns the path of a library of the machine that built the tests, or its
+/// file name, by which the system finds it, if another machine runs them.
+inline std::string realLibrary(const std::string &path) {
+  return std::filesystem::exists(path)
+             ? path
+             : std::filesystem::path(path).filename().string();
 }
 
 /// Skips the test if there is no GPU, and says why.

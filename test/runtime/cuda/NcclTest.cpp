@@ -158,14 +158,19 @@ TEST_F(Nccl, SharedMemoryBecomesAWindow) {
   EXPECT_EQ(liveText(), "0 registrations, 0 of them windows");
 }
 
-// cudaMalloc's memory cannot be mapped by other ranks.
-TEST_F(Nccl, OtherMemoryIsABufferOnly) {
-  for (const auto &[one, what] : registerAll(cudaMemory(fakeCuda()))) {
+TEST_F(Nccl, WithoutAWindowItIsABuffer) {
+  fake::failRegistrations(fake::RegistrationFault::NoWindows);
+  for (const auto &[one, what] : registerAll(ncclMemory(fakeNccl()))) {
     EXPECT_EQ(one.kind, Registration::Kind::Buffer);
     EXPECT_EQ(one.problem, "");
     EXPECT_EQ(what, "2 registrations, 0 of them windows");
   }
   EXPECT_EQ(liveText(), "0 registrations, 0 of them windows");
+}
+
+// cudaMalloc's memory cannot be mapped by other ranks.
+TEST_F(Nccl, OtherMemoryIsAnError) {
+  EXPECT_THROW(registerAll(cudaMemory(fakeCuda())), DeviceGroupError);
 }
 
 TEST_F(Nccl, ARefusalIsToldOf) {

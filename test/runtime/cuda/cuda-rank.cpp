@@ -8,6 +8,7 @@
 #include "collectives/Job.h"
 #include "cuda/CudaBackend.h"
 #include "nccl/NcclAxes.h"
+#include "nccl/NcclMemory.h"
 
 #include <csignal>
 #include <cstdio>
@@ -82,8 +83,10 @@ void Rank::makeBackend() {
   cache.segment.part = {0, hostBytes};
   made.host = CudaHostCache(made.cuda, cache);
   NcclAxesOptions axes;
-  if (ranks() > 1)
+  if (ranks() > 1) {
     axes.nccl = NcclLibrary::load(nccl);
+    made.memory = ncclMemory(axes.nccl);
+  }
   axes.cuda = made.cuda;
   axes.device = made.device;
   axes.mesh = job->mesh();

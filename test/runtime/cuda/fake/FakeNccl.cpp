@@ -43,7 +43,6 @@ struct Group {
   struct Window {
     std::set<int> ranks;
     size_t bytes = 0;
-    bool isShared = true;
   };
   std::map<uint64_t, Window> windows;
 };
@@ -252,8 +251,8 @@ bool InProcessComm::tryToMakeWindow() {
   const Group::Window &window = group->windows[windowCalls - 1];
   if (window.ranks.size() < group->ranks)
     return false;
-  // As NCCL does, it succeeds without a window for other memory.
-  bool isMade = window.isShared;
+  // As NCCL does, it succeeds without a window if the connection has none.
+  bool isMade = faults.registration != RegistrationFault::NoWindows;
   *std::exchange(awaitedWindow, nullptr) =
       isMade ? reinterpret_cast<ncclWindow_t>(this) : nullptr;
   if (isMade)
@@ -275,6 +274,7 @@ ncclResult_t InProcessComm::progress() {
 ncclResult_t registrationFault() {
   switch (faults.registration) {
   case RegistrationFault::None:
+  case RegistrationFault::NoWindows:
     return ncclSuccess;
   case RegistrationFault::Refused:
     return ncclInvalidUsage;
@@ -320,11 +320,13 @@ ncclResult_t InProcessComm::registerWindow(void *address, size_t bytes,
     return fault;
   if (!machine().translate(address, bytes) || flags != NCCL_WIN_COLL_SYMMETRIC)
     return ncclInvalidArgument;
+  // As NCCL 2.28.9 on an H200: ranks cannot map cudaMalloc's memory.
+  if (!machine().isShared(address, bytes))
+    return ncclUnhandledCudaError;
   Group::Window &call = group->windows[windowCalls++];
   if (!call.ranks.empty() && call.bytes != bytes)
     machine().fail("windows of different sizes");
   call.bytes = bytes;
-  call.isShared &= machine().isShared(address, bytes);
   call.ranks.insert(rank);
   awaitedWindow = window;
   return ncclSuccess;

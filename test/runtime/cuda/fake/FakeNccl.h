@@ -13,7 +13,7 @@ void resetNccl();
 void setNcclVersion(int version);
 /// Makes all communicators answer a registration with an error: that the memory
 /// is not for it, or that the system has failed.
-enum class RegistrationFault { None, Refused, SystemError };
+enum class RegistrationFault { None, NoWindows, Refused, SystemError };
 void failRegistrations(RegistrationFault fault);
 /// Has calls of collectives on that device wait until their communicator is
 /// aborted, as if what NCCL keeps of calls were full.

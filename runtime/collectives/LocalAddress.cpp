@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <netdb.h>
 #include <stdexcept>
@@ -55,6 +56,12 @@ std::string localAddressToward(const std::string &host) {
 std::string hostName() {
   char text[256] = {};
   return gethostname(text, sizeof(text) - 1) == 0 ? text : "?";
+}
+
+std::string machineId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return std::getline(file, id) && !id.empty() ? id : hostName();
 }
 
 } // namespace fcdp

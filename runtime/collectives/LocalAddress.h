@@ -13,4 +13,10 @@ std::string localAddressToward(const std::string &host);
 /// Returns the host name of this machine.
 std::string hostName();
 
+/// Returns what tells this machine's system from any other that runs: Linux
+/// draws it when it boots. Machines that are clones of one image have the same
+/// host name, and containers of one machine have different ones. Returns the
+/// host name if the system does not say it.
+std::string machineId();
+
 } // namespace fcdp

@@ -33,7 +33,7 @@ bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
   char address[32] = {};
   cuda.check(cuda.cudaDeviceGetPCIBusId(address, sizeof(address), device),
              "cudaDeviceGetPCIBusId");
-  std::string own = hostName() + " " + address;
+  std::string own = machineId() + " " + address;
   job.set("gpu/" + std::to_string(job.rank()), own);
   bool isShared = false;
   for (uint32_t rank = 0; rank < job.mesh().size(); ++rank)
@@ -104,8 +104,13 @@ uint32_t joinGroups(const SessionOptions &options, const GpuRequest &request,
   axes.hasAll = request.hasAll;
   if (options.timeoutSeconds)
     axes.joinSeconds = *options.timeoutSeconds;
-  if (isShared(cuda, made.device, job, axes.joinSeconds))
+  if (isShared(cuda, made.device, job, axes.joinSeconds)) {
     shareDevice(job.segmentName(), job.rank());
+    if (options.onDevice)
+      options.onDevice("other ranks have the same GPU, so NCCL is to take each "
+                       "for a machine of its own: all ranks are connected by "
+                       "sockets, and take turns on the GPU");
+  }
   // The user's own choice for NCCL goes first.
   if (!options.interface.empty())
     setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);

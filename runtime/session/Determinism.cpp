@@ -14,6 +14,9 @@ namespace {
 constexpr const char *kWorkspaces[] = {":4096:8", ":16:8"};
 constexpr const char *kWorkspaceVariable = "CUBLAS_WORKSPACE_CONFIG";
 
+constexpr const char *kCudnnAttention =
+    "aten::_scaled_dot_product_cudnn_attention_backward";
+
 } // namespace
 
 void makeDeterministic(TorchSettings &settings) {
@@ -25,6 +28,17 @@ void makeDeterministic(TorchSettings &settings) {
                              " or " + kWorkspaces[1] +
                              ", or not to be set, got '" + chosen + "'");
   settings.makeDeterministic();
+}
+
+void requireDeterministic(const StepPlan &plan) {
+  for (const auto &op : plan.ops)
+    if (const auto *call = op->body.Asaten_call();
+        call && call->callee == kCudnnAttention)
+      throw std::runtime_error(
+          std::string("deterministic operators: '") + kCudnnAttention +
+          "' has no deterministic version; compile the step with "
+          "--compute-capability=8.0, which has flash attention instead, or "
+          "export it with torch.use_deterministic_algorithms(True)");
 }
 
 } // namespace fcdp

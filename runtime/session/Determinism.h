@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "plan/StepPlan.h"
 #include "session/TorchSettings.h"
 
 namespace fcdp {
@@ -12,5 +13,10 @@ namespace fcdp {
 /// GPU. Throws std::runtime_error if the user has set that variable to a value
 /// with which cuBLAS is not deterministic.
 void makeDeterministic(TorchSettings &settings);
+
+/// Throws std::runtime_error if the plan has an operator that is not
+/// deterministic and that libtorch does not refuse: it only never chooses
+/// cuDNN's attention by itself.
+void requireDeterministic(const StepPlan &plan);
 
 } // namespace fcdp

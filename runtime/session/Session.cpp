@@ -181,8 +181,10 @@ void Session::Impl::join() {
   torchSettings.threads = threadsPerRank(options.threads, launch.mesh.locals);
   threads.emplace(torchSettings.threads);
   auto problem = problemOf(SessionErrorCode::NoDevice, [&] {
-    if (options.deterministic)
+    if (options.deterministic) {
       makeDeterministic(torchSettings);
+      requireDeterministic(plan);
+    }
     requireDevice(options, plan);
   });
   if (!problem && options.check)

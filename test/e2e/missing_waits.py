@@ -44,9 +44,9 @@ def run_on(step: Path, workshop: Workshop, config: Config, folder: Path, order: 
     return Run(read_log(files[0]), files[1])
 
 
-def compile_for_gpus(workshop: Workshop, config: Config, folder: Path, source: Path | None = None) -> Path:
+def compile_for_gpus(workshop: Workshop, config: Config, folder: Path, *options: str, source: Path | None = None) -> Path:
     step = folder / "cuda.so"
-    tool(*compile_command(config, source or workshop.model(config.model).archive, step), "--target=cuda")
+    tool(*compile_command(config, source or workshop.model(config.model).archive, step), "--target=cuda", *options)
     return step
 
 

@@ -32,7 +32,7 @@ FORMATS = {
     "preserve": torch.preserve_format,
     "channels_last": torch.channels_last,
 }
-ATTENTION = ("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention")
+ATTENTION = tuple(f"_scaled_dot_product_{kernel}_attention" for kernel in ("flash", "cudnn", "efficient"))
 
 
 def type_of(tensor: torch.Tensor) -> str:
@@ -141,7 +141,7 @@ class Program:
 def emulate(name: str, arguments: Mapping[str, Any]) -> Any:
     """The results of CUDA's kernels, and their requirements on operands."""
     query, key, value = arguments["query"], arguments["key"], arguments["value"]
-    bias, flash = arguments.get("attn_bias"), "flash" in name
+    bias, flash, cudnn = arguments.get("attn_bias"), "flash" in name, "cudnn" in name
     assert query.shape[-1] % 8 == 0 and all(tensor.stride(-1) == 1 for tensor in (query, key, value))
     assert arguments["dropout_p"] == 0
     if flash:
@@ -151,6 +151,8 @@ def emulate(name: str, arguments: Mapping[str, Any]) -> Any:
     else:
         assert query.shape[1] == key.shape[1]
         times = 1
+        if cudnn:
+            assert query.dtype in (torch.bfloat16, torch.float16) and query.shape[-1] <= 128 and bias is None
         if bias is not None:
             assert bias.dtype == query.dtype and bias.shape == (*query.shape[:3], key.shape[2])
             assert bias.stride(-1) == 1 and all(stride % 8 == 0 for stride in bias.stride()[:-1])
@@ -166,12 +168,12 @@ def emulate(name: str, arguments: Mapping[str, Any]) -> Any:
         return (scores.softmax(-1) @ v.float()).to(q.dtype), scores.logsumexp(-1)
 
     if name.endswith("_backward"):
-        grad = arguments["grad_out" if flash else "grad_out_"]
+        grad = arguments["grad_out" if flash or cudnn else "grad_out_"]
         leaves = [tensor.detach().requires_grad_() for tensor in (query, key, value)]
         with torch.enable_grad():
             grads = torch.autograd.grad(forward(*leaves)[0], leaves, grad)
         # Memory as the kernels have it: as the operand's, or token by token.
-        if flash:
+        if flash or cudnn:
             return tuple(torch.empty_like(t).copy_(g) for t, g in zip((query, key, value), grads, strict=True))
         return (*(g.transpose(1, 2).contiguous().transpose(1, 2) for g in grads), None)
     out, logsumexp = forward(query, key, value)
@@ -179,6 +181,10 @@ def emulate(name: str, arguments: Mapping[str, Any]) -> Any:
         seed = torch.zeros(2, dtype=torch.uint64), torch.zeros((), dtype=torch.uint64)
         out = torch.empty_like(query).copy_(out)
         return out, logsumexp, None, None, query.shape[2], key.shape[2], *seed, query.new_empty(0)
+    if cudnn:
+        numbers = (torch.zeros((), dtype=torch.int64) for _ in range(2))
+        out = torch.empty_like(query).copy_(out)
+        return out, logsumexp.unsqueeze(-1), None, None, query.shape[2], key.shape[2], *numbers, None
     out = out.transpose(1, 2).contiguous().transpose(1, 2)
     rows = math.ceil(query.shape[2] / 32) * 32 if arguments["compute_log_sumexp"] else 0
     padded = torch.full((*query.shape[:2], rows), math.inf)

@@ -19,6 +19,7 @@ from harness import (
     LION,
     Config,
     Run,
+    ToolError,
     Workshop,
     assert_bit_equal,
     compile_command,
@@ -104,6 +105,18 @@ def test_models_and_options(workshop: Workshop, tmp_path: Path, config: Config, 
 )
 def test_auto_within_a_budget(workshop: Workshop, tmp_path: Path, config: Config, order: str) -> None:
     assert_as_on_the_cpu(workshop, test_auto.within_a_budget(workshop, config, tmp_path), tmp_path, order)
+
+
+def test_cudnn_attention(workshop: Workshop, tmp_path: Path) -> None:
+    config = Config("gpt_bf16", master="f32", micro_batches=2)
+    step = compile_for_gpus(workshop, config, tmp_path, "--compute-capability=9.0")
+    assert "_scaled_dot_product_cudnn_attention_backward" in tool(BIN / "fcdp-compile", step, "--emit=plan-json")
+    expected = workshop.run(config, STEPS)
+    for order, graphs in ((SHUFFLED, "off"), (LATE, "auto")):
+        assert_bit_equal(run_on(step, workshop, config, tmp_path, order, f"--cuda-graphs={graphs}"), expected)
+    # libtorch would not refuse it.
+    with pytest.raises(ToolError, match="cudnn_attention_backward' has no deterministic version; compile the step with --compute-capability=8.0"):
+        run_on(step, workshop, config, tmp_path, LATE, "--deterministic")
 
 
 @pytest.mark.parametrize("config", [Config("hf_llama", micro_batches=2), Config("peft_lora", micro_batches=2), Config("normed"), test_auto.CASES[3]])

@@ -38,10 +38,11 @@ class Case:
     token_major: bool = True
     dtype: torch.dtype = torch.float32
 
-    @property
-    def kernel(self) -> str:
+    def kernel(self, capability: float) -> str:
         flash = self.dtype != torch.float32 and not self.mask and not (self.causal and self.queries != self.keys)
-        return "flash" if flash else "efficient"
+        if not flash:
+            return "efficient"
+        return "cudnn" if capability == 9 and self.heads == self.key_heads else "flash"
 
 
 CASES = {
@@ -118,17 +119,21 @@ def inputs_of(case: Case) -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_attention(tmp_path: Path, name: str) -> None:
+# Those of compute capability 9.0 whose kernel differs.
+ON_HOPPER = [(name, 9.0) for name in CASES if CASES[name].kernel(9.0) != CASES[name].kernel(8.0)]
+
+
+@pytest.mark.parametrize(("name", "capability"), [*((name, 8.0) for name in CASES), *ON_HOPPER])
+def test_attention(tmp_path: Path, name: str, capability: float) -> None:
     torch.manual_seed(0)
     case = CASES[name]
     model, inputs = Attention(case), inputs_of(case)
     fcdp.export(model, inputs, tmp_path / "step.pt2")
     before = imported(tmp_path / "step.pt2")
-    after = imported(tmp_path / "step.pt2", "--fcdp-retarget=target=cuda")
+    after = imported(tmp_path / "step.pt2", f"--fcdp-retarget=target=cuda compute-capability={capability}")
     cpu = "aten._scaled_dot_product_flash_attention_for_cpu"
     assert [call for call in before.calls() if call.startswith(cpu)] == [f"{cpu}.default", f"{cpu}_backward.default"]
-    cuda = f"aten._scaled_dot_product_{case.kernel}_attention"
+    cuda = f"aten._scaled_dot_product_{case.kernel(capability)}_attention"
     attention = [call for call in after.calls() if "_scaled_dot_product" in call]
     assert attention == [f"{cuda}.default", f"{cuda}_backward.default"]
 

@@ -183,7 +183,40 @@ std::tuple<Tensor, Tensor, Tensor> flashAttentionBackward(
   return {grads[0], grads[1], grads[2]};
 }
 
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor,
+           Tensor, Tensor>
+cudnnAttention(const Tensor &query, const Tensor &key, const Tensor &value,
+               const std::optional<Tensor> &bias, bool, double dropout,
+               bool isCausal, bool, std::optional<double> scale) {
+  TORCH_CHECK(dropout == 0, "dropout in attention is not emulated");
+  Tensor out = at::empty_like(query);
+  Tensor sums = at::empty({query.size(0), query.size(1), query.size(2), 1},
+                          query.options().dtype(at::kFloat));
+  enqueueForward(query, key, value, bias, out, sums.squeeze(-1), isCausal,
+                 scale);
+  return {out,         sums,          Tensor(),      Tensor(), query.size(2),
+          key.size(2), randomState(), randomState(), Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor>
+cudnnAttentionBackward(const Tensor &grad, const Tensor &query,
+                       const Tensor &key, const Tensor &value,
+                       const Tensor &out, const Tensor &sums, const Tensor &,
+                       const Tensor &, const Tensor &bias, const Tensor &,
+                       const Tensor &, c10::SymInt, c10::SymInt, double,
+                       bool isCausal, std::optional<double> scale) {
+  std::array<Tensor, 3> grads = {at::empty_like(query), at::empty_like(key),
+                                 at::empty_like(value)};
+  enqueueBackward(grad, query, key, value,
+                  bias.defined() ? std::optional(bias) : std::nullopt, out,
+                  sums.squeeze(-1), isCausal, scale, grads);
+  return {grads[0], grads[1], grads[2]};
+}
+
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("_scaled_dot_product_cudnn_attention", TORCH_FN(cudnnAttention));
+  library.impl("_scaled_dot_product_cudnn_attention_backward",
+               TORCH_FN(cudnnAttentionBackward));
   library.impl("_scaled_dot_product_efficient_attention",
                TORCH_FN(efficientAttention));
   library.impl("_scaled_dot_product_efficient_attention_backward",

@@ -46,6 +46,11 @@ def Target : PipelineOption<
   "the device that it was exported on",
   "selects the device that the step runs on: 'cpu', or 'cuda', to which a step that "
   "was exported on a CPU is retargeted">;
+def ComputeCapability : PipelineOption<
+  "computeCapability", "compute-capability", Positive, "0", "X.Y", "the cluster's, or 8.0",
+  "names the GPUs for which attention is chosen, by NVIDIA's number, such as 9.0 for "
+  "H100 and H200: cuDNN's for 9.0 and 10.0 where it has a kernel, the flash kernel "
+  "from 8.0 on, and the memory-efficient kernel otherwise">;
 def Remat : PipelineOption<
   "remat", "remat", CheckedBy<"checkRemat">, "\"none\"", "none|unit|BYTES", "none",
   "selects what the backward pass recomputes instead of keeping it: 'none' recomputes "

@@ -12,8 +12,11 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     has a CPU operator of its own, and the RMS norm the one for which it has an
     operator for CUDA alone. Attention becomes the flash kernel (f16 or bf16, no mask,
     head dimensions up to 256, and a GPU of compute capability 8.0 or newer, which is
-    assumed if no cluster says otherwise) or the memory-efficient kernel (all other
-    cases). The pass does what PyTorch's `scaled_dot_product_attention` does for these
+    assumed if neither the option nor a cluster says otherwise), or the memory-efficient
+    kernel (all other cases). For GPUs of compute capability 9.0 and 10.0, for which
+    PyTorch prefers it, it is cuDNN's kernel instead of the flash kernel if there are as
+    many key heads as query heads, of dimensions up to 128. cuDNN's backward pass is not
+    deterministic. The pass does what PyTorch's `scaled_dot_product_attention` does for these
     kernels: it pads head dimensions to multiples of 8, aligns the rows of a mask to
     multiples of 8 elements, and repeats key heads until there are as many as query
     heads. Results keep the shapes of the CPU operator, and also its order of dimensions
@@ -57,7 +60,7 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     ```
   }];
   let options = [
-    Target, ClusterFile,
+    Target, ComputeCapability, ClusterFile,
     Option<"fuseNorms", "fuse-norms", "bool", "true",
            "puts CUDA's operators in place of RMS norms: 'false' leaves the operators "
            "of the export, to predict or measure what fusing is worth (default: true)">

@@ -18,10 +18,11 @@ using namespace mlir;
 using namespace fcdp;
 using aten::CallOp;
 
-/// Both kernels read 16 bytes at once: 8 elements of half precision.
+/// All kernels read 16 bytes at once: 8 elements of half precision.
 static constexpr int64_t kAlignment = 8;
-/// The greatest head that the flash kernel knows.
-static constexpr int64_t kGreatestFlashHead = 256;
+/// The greatest heads that the flash kernel and cuDNN's know. cuDNN's backward
+/// pass is slow, or missing, for greater ones.
+static constexpr int64_t kGreatestFlashHead = 256, kGreatestCudnnHead = 128;
 /// The first compute capability for which PyTorch has the flash kernel.
 static constexpr double kFirstFlashCapability = 8;
 /// The memory-efficient kernel pads the rows of its log-sum-exp to this many.
@@ -32,9 +33,11 @@ static constexpr int64_t kLogSumExpRows = 32;
 static constexpr int64_t kTokenMajor[] = {0, 2, 1, 3};
 
 namespace {
+enum class Kernel { Flash, Cudnn, Efficient };
+
 /// An attention call for CUDA, and what its backward pass takes from it.
 struct Attention {
-  bool isFlash;
+  Kernel kernel;
   bool isCausal;
   /// The scale; null stands for one over the square root of the depth.
   Attribute scale;
@@ -51,16 +54,20 @@ struct Attention {
 class Retargeter {
 public:
   explicit Retargeter(double computeCapability)
-      : hasFlash(computeCapability >= kFirstFlashCapability) {}
+      : hasFlash(computeCapability >= kFirstFlashCapability),
+        prefersCudnn(computeCapability == 9 || computeCapability == 10) {}
 
   LogicalResult forward(CallOp call);
   LogicalResult backward(CallOp call);
 
 private:
+  Kernel chooseKernel(CallOp call) const;
   Attention prepare(CallOp call, OpBuilder &builder);
   Value prepareMask(Value mask, ArrayRef<int64_t> shape, Type type);
 
   bool hasFlash;
+  /// As PyTorch does on these GPUs (check_prefer_cudnn_attention).
+  bool prefersCudnn;
   llvm::DenseMap<Operation *, Attention> attentions;
   /// Masks are shared by layers, and so is what becomes of them.
   llvm::DenseMap<std::pair<Value, Type>, Value> masks;
@@ -123,6 +130,24 @@ Value Retargeter::prepareMask(Value mask, ArrayRef<int64_t> shape, Type type) {
   return masks[{mask, RankedTensorType::get(shape, type)}] = made;
 }
 
+Kernel Retargeter::chooseKernel(CallOp call) const {
+  Value query = getTensor(call, "query");
+  ArrayRef<int64_t> q = getTensorType(query).getShape(),
+                    k = getTensorType(getTensor(call, "key")).getShape();
+  int64_t head = llvm::alignTo(q[3], kAlignment);
+  // With more keys than queries, the flash kernel aligns the last query with
+  // the last key, and the CPU's kernel the first query with the first key.
+  bool isFlash = hasFlash && !getTensorType(query).getElementType().isF32() &&
+                 !getTensor(call, "attn_mask") && head <= kGreatestFlashHead &&
+                 (!isCausal(call) || q[2] == k[2]) && q[2] > 0 && k[2] > 0;
+  if (!isFlash)
+    return Kernel::Efficient;
+  // cuDNN refuses a single key, and a single query is not worth it.
+  bool isCudnn = prefersCudnn && head <= kGreatestCudnnHead && q[1] == k[1] &&
+                 q[2] > 1 && k[2] > 1;
+  return isCudnn ? Kernel::Cudnn : Kernel::Flash;
+}
+
 Attention Retargeter::prepare(CallOp call, OpBuilder &builder) {
   Value query = getTensor(call, "query"), key = getTensor(call, "key"),
         value = getTensor(call, "value"), mask = getTensor(call, "attn_mask");
@@ -133,18 +158,13 @@ Attention Retargeter::prepare(CallOp call, OpBuilder &builder) {
   attention.queryType = query.getType();
   attention.keyType = key.getType();
   attention.isCausal = isCausal(call);
-  // With more keys than queries, the flash kernel aligns the last query with
-  // the last key, and the CPU's kernel the first query with the first key.
-  attention.isFlash = hasFlash && !type.isF32() && !mask &&
-                      llvm::alignTo(q[3], kAlignment) <= kGreatestFlashHead &&
-                      (!attention.isCausal || q[2] == k[2]) && q[2] > 0 &&
-                      k[2] > 0;
+  attention.kernel = chooseKernel(call);
   Attribute scale = call.getArgument("scale");
   if (isGiven(scale))
     attention.scale = scale;
   else if (q[3] % kAlignment != 0)
     attention.scale = builder.getF64FloatAttr(1 / std::sqrt(double(q[3])));
-  int64_t times = attention.isFlash ? 1 : q[1] / k[1];
+  int64_t times = attention.kernel == Kernel::Efficient ? q[1] / k[1] : 1;
   attention.query = padLast(query, kAlignment, builder);
   attention.key =
       repeatHeads(padLast(key, kAlignment, builder), times, builder);
@@ -172,6 +192,23 @@ static CallOp createFlash(const Attention &a, CallOp call, OpBuilder &builder) {
       /*undefined=*/{2, 3, 4, 5});
 }
 
+static CallOp createCudnn(const Attention &a, CallOp call, OpBuilder &builder) {
+  SmallVector<int64_t> sums(getTensorType(a.query).getShape());
+  sums.back() = 1;
+  auto number = RankedTensorType::get({}, builder.getI64Type());
+  CallBuilder cudnn(builder, call.getLoc(),
+                    "aten._scaled_dot_product_cudnn_attention.default");
+  cudnn.tensor("query", a.query).tensor("key", a.key).tensor("value", a.value);
+  cudnn.tensor("attn_bias", Value());
+  cudnn.boolean("compute_log_sumexp", !call.getResult(1).use_empty());
+  cudnn.number("dropout_p", 0).boolean("is_causal", a.isCausal);
+  cudnn.optional("scale", a.scale);
+  return cudnn.create({a.query.getType(),
+                       RankedTensorType::get(sums, builder.getF32Type()),
+                       number, number},
+                      /*undefined=*/{2, 3, 4, 5, 8});
+}
+
 static CallOp createEfficient(const Attention &a, CallOp call,
                               OpBuilder &builder) {
   ArrayRef<int64_t> q = getTensorType(a.query).getShape();
@@ -191,13 +228,24 @@ static CallOp createEfficient(const Attention &a, CallOp call,
        number});
 }
 
+static CallOp create(const Attention &a, CallOp call, OpBuilder &builder) {
+  switch (a.kernel) {
+  case Kernel::Flash:
+    return createFlash(a, call, builder);
+  case Kernel::Cudnn:
+    return createCudnn(a, call, builder);
+  case Kernel::Efficient:
+    return createEfficient(a, call, builder);
+  }
+  llvm_unreachable("a kernel that has no call");
+}
+
 LogicalResult Retargeter::forward(CallOp call) {
   if (failed(checkAttention(call, {"query"}, /*results=*/2)))
     return failure();
   OpBuilder builder(call);
   Attention attention = prepare(call, builder);
-  CallOp made = attention.isFlash ? createFlash(attention, call, builder)
-                                  : createEfficient(attention, call, builder);
+  CallOp made = create(attention, call, builder);
   if (std::optional<bool> given = getRecompute(call))
     setRecompute(made, *given);
   attention.out = made.getResult(0);
@@ -206,11 +254,12 @@ LogicalResult Retargeter::forward(CallOp call) {
   attention.offset = made.getResult(3);
   int64_t depth = getTensorType(call.getResult(0)).getShape().back();
   Value out = takeFirst(attention.out, 3, depth, builder);
-  // The flash kernel's result has the order of the query, as the CPU's has; the
-  // other one's is token by token.
+  // The memory-efficient kernel's result is token by token; the others' have
+  // the order of the query, as the CPU's has.
   SmallVector<int64_t> order = getOrder(call);
-  bool isArranged = out == attention.out &&
-                    (attention.isFlash || llvm::equal(order, kTokenMajor));
+  bool isArranged =
+      out == attention.out && (attention.kernel != Kernel::Efficient ||
+                               llvm::equal(order, kTokenMajor));
   if (!isArranged)
     out = arrange(out, order, builder);
   call.getResult(0).replaceAllUsesWith(out);
@@ -239,6 +288,24 @@ static CallOp createFlashBackward(const Attention &a, Value grad, Location loc,
   return flash.create({a.query.getType(), a.key.getType(), a.value.getType()});
 }
 
+static CallOp createCudnnBackward(const Attention &a, Value grad, Location loc,
+                                  OpBuilder &builder) {
+  CallBuilder cudnn(
+      builder, loc,
+      "aten._scaled_dot_product_cudnn_attention_backward.default");
+  cudnn.tensor("grad_out", grad).tensor("query", a.query).tensor("key", a.key);
+  cudnn.tensor("value", a.value).tensor("out", a.out);
+  cudnn.tensor("logsumexp", a.logSumExp);
+  cudnn.tensor("philox_seed", a.seed).tensor("philox_offset", a.offset);
+  cudnn.tensor("attn_bias", Value());
+  cudnn.tensor("cum_seq_q", Value()).tensor("cum_seq_k", Value());
+  cudnn.integer("max_q", getTensorType(a.query).getDimSize(2));
+  cudnn.integer("max_k", getTensorType(a.key).getDimSize(2));
+  cudnn.number("dropout_p", 0).boolean("is_causal", a.isCausal);
+  cudnn.optional("scale", a.scale);
+  return cudnn.create({a.query.getType(), a.key.getType(), a.value.getType()});
+}
+
 static CallOp createEfficientBackward(const Attention &a, Value grad,
                                       Location loc, OpBuilder &builder) {
   CallBuilder efficient(
@@ -258,6 +325,19 @@ static CallOp createEfficientBackward(const Attention &a, Value grad,
       /*undefined=*/{3});
 }
 
+static CallOp createBackward(const Attention &a, Value grad, Location loc,
+                             OpBuilder &builder) {
+  switch (a.kernel) {
+  case Kernel::Flash:
+    return createFlashBackward(a, grad, loc, builder);
+  case Kernel::Cudnn:
+    return createCudnnBackward(a, grad, loc, builder);
+  case Kernel::Efficient:
+    return createEfficientBackward(a, grad, loc, builder);
+  }
+  llvm_unreachable("a kernel that has no backward pass");
+}
+
 LogicalResult Retargeter::backward(CallOp call) {
   if (failed(checkAttention(call, {"query", "key", "value"}, /*results=*/3)))
     return failure();
@@ -274,10 +354,7 @@ LogicalResult Retargeter::backward(CallOp call) {
   const Attention &attention = found->second;
   OpBuilder builder(call);
   grad = padLast(grad, kAlignment, builder);
-  CallOp made =
-      attention.isFlash
-          ? createFlashBackward(attention, grad, call.getLoc(), builder)
-          : createEfficientBackward(attention, grad, call.getLoc(), builder);
+  CallOp made = createBackward(attention, grad, call.getLoc(), builder);
   for (auto [before, after] :
        llvm::zip_equal(call.getResults(), made.getResults())) {
     ArrayRef<int64_t> shape = getTensorType(before).getShape();

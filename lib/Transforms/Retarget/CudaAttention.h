@@ -8,8 +8,8 @@
 namespace fcdp {
 
 /// Replaces each call of the CPU's attention in `step`, and of its backward
-/// pass, by PyTorch's flash or memory-efficient kernel for CUDA, and prepares
-/// the operands for it. Results keep their elements and their order in memory.
+/// pass, by the kernel that PyTorch chooses on a GPU of that compute capability
+/// (flash, cuDNN's or memory-efficient), and prepares the operands for it. Results keep their elements and their order in memory.
 /// Fails, with diagnostics, if a GPU of that compute capability has no such
 /// kernel.
 mlir::LogicalResult retargetAttention(mlir::Operation *step,

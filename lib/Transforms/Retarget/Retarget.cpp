@@ -27,7 +27,7 @@ public:
 
 private:
   FailureOr<double> getComputeCapability();
-  LogicalResult toCuda(func::FuncOp function, double computeCapability);
+  LogicalResult toCuda(func::FuncOp function, double capability);
 };
 } // namespace
 
@@ -81,6 +81,8 @@ static LogicalResult checkCalls(func::FuncOp step) {
 }
 
 FailureOr<double> RetargetPass::getComputeCapability() {
+  if (computeCapability > 0)
+    return double(computeCapability);
   if (cluster.empty())
     return Device().computeCapability;
   llvm::Expected<Cluster> described = loadCluster(cluster);
@@ -90,10 +92,9 @@ FailureOr<double> RetargetPass::getComputeCapability() {
   return described->device.computeCapability;
 }
 
-LogicalResult RetargetPass::toCuda(func::FuncOp function,
-                                   double computeCapability) {
+LogicalResult RetargetPass::toCuda(func::FuncOp function, double capability) {
   if (failed(checkCalls(function)) ||
-      failed(retargetAttention(function, computeCapability)))
+      failed(retargetAttention(function, capability)))
     return failure();
   if (fuseNorms)
     retargetNorms(function);
@@ -105,7 +106,7 @@ LogicalResult RetargetPass::toCuda(func::FuncOp function,
 void RetargetPass::runOnOperation() {
   ModuleOp module = getOperation();
   FailureOr<func::FuncOp> step = requireImported(module);
-  if (failed(step) || failed(checkOptions(module, target)))
+  if (failed(step) || failed(checkOptions(module, target, computeCapability)))
     return signalPassFailure();
   StringRef source = getTarget(module);
   StringRef wanted = target.empty() ? source : StringRef(target);
@@ -115,11 +116,11 @@ void RetargetPass::runOnOperation() {
                      "both");
     return signalPassFailure();
   }
-  FailureOr<double> computeCapability = getComputeCapability();
-  if (failed(computeCapability))
+  FailureOr<double> capability = getComputeCapability();
+  if (failed(capability))
     return signalPassFailure();
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (source != wanted && failed(toCuda(function, *computeCapability)))
+    if (source != wanted && failed(toCuda(function, *capability)))
       return signalPassFailure();
     if (wanted == "cuda")
       replaceDevices(function, "cuda", "cuda");

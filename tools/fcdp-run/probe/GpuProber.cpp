@@ -26,8 +26,7 @@ constexpr int kRepetitionsOfGpu = 5;
 constexpr uint64_t kMostGathered = 256 << 20, kGatheredShare = 16;
 /// Operands of attention have this part of the largest gather.
 constexpr uint64_t kOperandShare = 8;
-/// The first compute capability for which PyTorch has the flash kernel, and the
-/// compiler calls it.
+/// The first compute capability for which PyTorch has the flash kernel.
 constexpr uint32_t kFlashMajor = 8;
 /// Calls whose issue is timed.
 constexpr int kIssuedTransfers = 50;
@@ -286,13 +285,21 @@ std::vector<DType> GpuProber::findTypes(ProbedGpuFacts &known) {
   return types;
 }
 
+/// Returns the kernel that the compiler chooses without a mask.
+static AttentionKernel attentionOf(const ProbedGpuFacts &gpu, DType type) {
+  if (gpu.major < kFlashMajor || type == DType::F32)
+    return AttentionKernel::Efficient;
+  return (gpu.major == 9 || gpu.major == 10) && gpu.minor == 0
+             ? AttentionKernel::Cudnn
+             : AttentionKernel::Flash;
+}
+
 void GpuProber::measureAttentionOf(ProbedGpuFacts &known,
                                    const DeviceTimer &time) {
   for (DType type : {DType::BF16, DType::F16, DType::F32}) {
     if (known.rates.best(type) == 0)
       continue;
-    AttentionProbe probe{torchDevice(), type,
-                         known.major >= kFlashMajor && type != DType::F32,
+    AttentionProbe probe{torchDevice(), type, attentionOf(known, type),
                          size_t(mostGathered / kOperandShare)};
     known.whyNoAttention = firstReason(whyNoAttention(probe));
     if (!known.whyNoAttention.empty())

@@ -6,6 +6,8 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention_backward.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention_backward.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention.h>
@@ -82,6 +84,23 @@ Passes callFlash(const Operands &in) {
           }};
 }
 
+Passes callCudnn(const Operands &in) {
+  auto call = [=] {
+    return at::_scaled_dot_product_cudnn_attention(
+        in.query, in.key, in.value, /*attn_bias=*/std::nullopt,
+        /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, /*is_causal=*/true);
+  };
+  auto out = call();
+  return {[=] { call(); },
+          [=] {
+            auto &[result, sums, queries, keys, mostQueries, mostKeys, seed,
+                   offset, unused] = out;
+            at::_scaled_dot_product_cudnn_attention_backward_symint(
+                in.grad, in.query, in.key, in.value, result, sums, seed, offset,
+                in.bias, queries, keys, mostQueries, mostKeys, 0.0, true);
+          }};
+}
+
 Passes callEfficient(const Operands &in) {
   bool isCausal = !in.bias.defined();
   std::optional<at::Tensor> bias;
@@ -103,8 +122,9 @@ Passes callEfficient(const Operands &in) {
 }
 
 Passes makePasses(const AttentionProbe &probe, const Operands &in) {
-  return probe.isFlash && !in.bias.defined() ? callFlash(in)
-                                             : callEfficient(in);
+  if (in.bias.defined() || probe.kernel == AttentionKernel::Efficient)
+    return callEfficient(in);
+  return probe.kernel == AttentionKernel::Cudnn ? callCudnn(in) : callFlash(in);
 }
 
 /// The operations of the backward pass over those of the forward pass: five

@@ -11,13 +11,15 @@
 
 namespace fcdp::run {
 
+enum class AttentionKernel { Flash, Cudnn, Efficient };
+
 /// How attention is measured.
 struct AttentionProbe {
   c10::Device device;
   DType type; ///< of the operands
-  /// Whether the device has the flash kernel. Otherwise, and with a mask, the
-  /// memory-efficient kernel is measured.
-  bool isFlash;
+  /// What is measured without a mask. With one it is the memory-efficient
+  /// kernel.
+  AttentionKernel kernel;
   /// The most bytes of an operand.
   size_t mostBytes;
 };

@@ -137,10 +137,16 @@ static double findDistance(const Product &a, const Product &b) {
          square(a.k, b.k);
 }
 
+/// The power of the squared distance by which a measured product loses weight.
+/// Shapes have 4 dimensions, so far ones would outweigh near ones up to 2. With
+/// 3, leaving out each of the 35 products that a probe of an H200 has measured
+/// in bf16 and predicting it from the others errs by 17%; with 1, by 57%.
+static constexpr double kDistancePower = 3;
+
 /// Returns the factor by which products of this shape take longer than
 /// estimated: the mean of those that were measured, each weighted by the
-/// inverse of its squared distance (Shepard, "A two-dimensional interpolation
-/// function for irregularly-spaced data", 1968).
+/// inverse of a power of its distance (Shepard, "A two-dimensional
+/// interpolation function for irregularly-spaced data", 1968).
 static double findCorrection(const Device &device, RateType type,
                              const Product &product) {
   double sum = 0, weights = 0;
@@ -156,8 +162,9 @@ static double findCorrection(const Device &device, RateType type,
     double distance = findDistance(product, shape);
     if (distance == 0)
       return std::exp(correction);
-    sum += correction / distance;
-    weights += 1 / distance;
+    double weight = std::pow(distance, -kDistancePower);
+    sum += correction * weight;
+    weights += weight;
   }
   return weights == 0 ? 1 : std::exp(sum / weights);
 }

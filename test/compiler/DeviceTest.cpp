@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "fcdp/Cluster/Device.h"
+#include "fcdp/Cluster/Cluster.h"
 
 #include "gtest/gtest.h"
 
@@ -119,6 +120,25 @@ TEST(Device, MeasuredProductsCorrectTheirNeighbours) {
   double ratio = timeOf(device, near) * 1e11 / near.getFlops();
   EXPECT_GT(ratio, 1.8);
   EXPECT_LT(ratio, 2);
+}
+
+// What one H200 took in a training step, for shapes that its probe has not.
+TEST(Device, ProductsOfATrainingStepOnAnH200) {
+  auto cluster =
+      loadCluster(FCDP_SOURCE_DIR "/benchmarks/gpu/measured/h200.yaml");
+  ASSERT_TRUE(bool(cluster)) << toString(cluster.takeError());
+  const std::pair<Product, double> measured[] = {
+      {{1, 8192, 5632, 2048}, 244.4e-6},   {{1, 8192, 2048, 5632}, 239.9e-6},
+      {{1, 5632, 2048, 8192}, 258.6e-6},   {{1, 8192, 2048, 2048}, 95.5e-6},
+      {{1, 8192, 32000, 2048}, 1355.8e-6}, {{1, 2048, 2048, 8192}, 90.4e-6}};
+  for (auto [shape, seconds] : measured) {
+    double bytes =
+        2 * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n);
+    EXPECT_NEAR(cluster->device.getProductTime(RateType::bf16, shape, bytes) /
+                    seconds,
+                1, 0.12)
+        << shape.m << " x " << shape.n << " x " << shape.k;
+  }
 }
 
 TEST(Device, MemoryByTheSizeOfAnOperator) {

@@ -35,6 +35,14 @@ def rows(text: str) -> list[list[str]]:
     return found
 
 
+def named_stages(cell: str) -> list[str]:
+    return re.findall(r"`gpu/([^`]+)`", cell)
+
+
+def has_stage(name: str) -> bool:
+    return f'Stage("{name}",' in re.sub(r"Stage\(\s+", "Stage(", (ROOT / "scripts/gpu").read_text())
+
+
 def named_tests(cell: str) -> list[str]:
     return re.findall(r"`((?:chaos|compiler|e2e|lit|python|runtime)/[^`]+)`", cell)
 
@@ -53,9 +61,14 @@ def faults(text: str) -> list[str]:
             found.append(f"{feature}: expected a test on the CPU or on an emulated device, found none")
         if not named_tests(emulated) and emulated != "no":
             found.append(f"{feature}: expected 'no' or a test on an emulated device, found '{emulated}'")
-        if not named_tests(device) and device != "no":
-            found.append(f"{feature}: expected 'no' or a test on a device, found '{device}'")
-        for test in named + named_tests(device):
+        if not named_stages(device) and device != "no":
+            found.append(f"{feature}: expected 'no' or a stage of scripts/gpu, found '{device}'")
+        found += [
+            f"{feature}: expected a stage {stage} of scripts/gpu, found none; name the stage that shows this now"
+            for stage in named_stages(device)
+            if not has_stage(stage)
+        ]
+        for test in named:
             path, _, name = test.partition("::")
             file = TESTS / path
             if not file.is_file():
@@ -100,6 +113,8 @@ def test_each_feature_is_there() -> None:
         ("| x | tested | no | no | |", 1),
         ("| x | `e2e/test_auto.py` | yes | no | |", 1),
         ("| x | `e2e/test_auto.py` | no | yes | |", 1),
+        ("| x | `e2e/test_auto.py` | no | `gpu/caching` | |", 0),
+        ("| x | `e2e/test_auto.py` | no | `gpu/jobs`, `gpu/gone` | |", 1),
     ],
 )
 def test_a_wrong_row_is_found(row: str, count: int) -> None:

@@ -3,17 +3,19 @@
 #include "nccl/CtaLimits.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace fcdp {
 
-/// Thread blocks that saturate NVLink in one direction. NCCL (tuning.cc,
-/// perChMaxRingLL128Bws) expects 20 GB/s of each up to Ampere, 36.7 GB/s on
-/// Hopper and 40 GB/s on Blackwell; NVLink has 300, 450 and 900 GB/s (NVIDIA
-/// data sheets of A100, H100 and B200).
+/// Thread blocks that saturate NVLink in one direction, or nearly. NCCL
+/// (tuning.cc, perChMaxRingLL128Bws) expects 20 GB/s of each up to Ampere, 36.7
+/// GB/s on Hopper and 40 GB/s on Blackwell; NVLink has 300, 450 and 900 GB/s
+/// (NVIDIA data sheets of A100, H100 and B200). With 12, and 16 for reductions,
+/// an H100 has room for groups within nodes and over all ranks.
 static uint32_t ctasForNvlink(uint32_t major) {
   if (major < 9)
     return 16;
-  return major == 9 ? 13 : 23;
+  return major == 9 ? 12 : 23;
 }
 
 /// By the same figures, more than an adapter of 400 Gbit/s needs.
@@ -22,15 +24,22 @@ constexpr uint32_t ctasForNetwork = 4;
 CtaLimits limitCtas(uint32_t multiprocessors, uint32_t major,
                     const GroupCounts &groups) {
   const uint32_t available = multiprocessors / 2;
-  CtaLimits limits{ctasForNvlink(major), ctasForNetwork, 1};
+  uint32_t within = ctasForNvlink(major);
+  CtaLimits limits{within, std::bit_ceil(within), ctasForNetwork, 1};
+  auto &[gathers, reductions, between, control] = limits;
   auto sum = [&] {
-    return groups.within * limits.within +
-           groups.betweenNodes * limits.betweenNodes +
-           groups.control * limits.control;
+    return groups.gathersWithin * gathers +
+           groups.reductionsWithin * reductions +
+           groups.betweenNodes * between + groups.control * control;
   };
-  while (sum() > available && std::max(limits.within, limits.betweenNodes) > 1)
-    --(limits.within >= limits.betweenNodes ? limits.within
-                                            : limits.betweenNodes);
+  while (sum() > available && std::max({gathers, reductions, between}) > 1) {
+    if (reductions >= std::max(gathers, between))
+      reductions /= 2;
+    else if (gathers >= between)
+      --gathers;
+    else
+      between /= 2;
+  }
   return limits;
 }
 

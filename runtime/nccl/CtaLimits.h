@@ -18,7 +18,10 @@ namespace fcdp {
 /// The most thread blocks of a collective, by kind of communicator.
 struct CtaLimits {
   /// Within a node, over NVLink or PCIe, and over all ranks.
-  uint32_t within = 1;
+  uint32_t gathersWithin = 1;
+  /// A power of two, because NCCL rounds channels of sends up to one.
+  uint32_t reductionsWithin = 1;
+  /// A power of two.
   uint32_t betweenNodes = 1;
   /// For single numbers.
   uint32_t control = 1;
@@ -26,7 +29,8 @@ struct CtaLimits {
 
 /// The communicators of a rank, by kind.
 struct GroupCounts {
-  uint32_t within = 0, betweenNodes = 0, control = 0;
+  uint32_t gathersWithin = 0, reductionsWithin = 0, betweenNodes = 0,
+           control = 0;
 };
 
 /// Returns limits whose sum over the communicators is at most half of the

@@ -7,11 +7,6 @@
 
 namespace fcdp {
 
-/// Groups of one rank have no communicator.
-static uint32_t count(const AxisGroups &wanted, uint32_t ranks) {
-  return ranks > 1 ? uint32_t(wanted.gather) + uint32_t(wanted.reduce) : 0;
-}
-
 static CtaLimits limitsOf(const NcclAxesOptions &options) {
   const Mesh &mesh = options.mesh;
   auto attribute = [&](cudaDeviceAttr which) {
@@ -21,11 +16,18 @@ static CtaLimits limitsOf(const NcclAxesOptions &options) {
         "cudaDeviceGetAttribute");
     return uint32_t(value);
   };
+  // Groups of one rank have no communicator.
+  const bool hasLocals = mesh.locals > 1, hasNodes = mesh.nodes > 1,
+             hasPeers = mesh.size() > 1;
+  const AxisGroups &local = options.localGroups, &world = options.worldGroups,
+                   &node = options.nodeGroups;
   GroupCounts groups;
-  groups.within = count(options.localGroups, mesh.locals) +
-                  count(options.worldGroups, mesh.size());
-  groups.betweenNodes = count(options.nodeGroups, mesh.nodes);
-  groups.control = options.hasAll && mesh.size() > 1;
+  groups.gathersWithin =
+      (hasLocals && local.gather) + (hasPeers && world.gather);
+  groups.reductionsWithin =
+      (hasLocals && local.reduce) + (hasPeers && world.reduce);
+  groups.betweenNodes = (hasNodes && node.gather) + (hasNodes && node.reduce);
+  groups.control = options.hasAll && hasPeers;
   return limitCtas(attribute(cudaDevAttrMultiProcessorCount),
                    attribute(cudaDevAttrComputeCapabilityMajor), groups);
 }
@@ -69,11 +71,13 @@ NcclAxes joinAxes(const NcclAxesOptions &options) {
   auto joinAxis = [&](Axis axis, const char *name, const AxisGroups &wanted,
                       const std::vector<uint32_t> &worldRanks) {
     auto &[gather, reduce] = axes[size_t(axis)];
-    uint32_t ctas = axis == Axis::Node ? limits.betweenNodes : limits.within;
+    bool isBetween = axis == Axis::Node;
     if (wanted.gather)
-      gather = join(options, std::string(name) + "-gather", worldRanks, ctas);
+      gather = join(options, std::string(name) + "-gather", worldRanks,
+                    isBetween ? limits.betweenNodes : limits.gathersWithin);
     if (wanted.reduce)
-      reduce = join(options, std::string(name) + "-reduce", worldRanks, ctas);
+      reduce = join(options, std::string(name) + "-reduce", worldRanks,
+                    isBetween ? limits.betweenNodes : limits.reductionsWithin);
   };
   joinAxis(Axis::Node, "node", options.nodeGroups, sameLocal);
   joinAxis(Axis::Local, "local", options.localGroups, sameNode);
@@ -83,7 +87,8 @@ NcclAxes joinAxes(const NcclAxesOptions &options) {
 
 uint32_t findMostCtas(const NcclAxesOptions &options) {
   const CtaLimits limits = limitsOf(options);
-  return std::max(limits.within, limits.betweenNodes);
+  return std::max(
+      {limits.gathersWithin, limits.reductionsWithin, limits.betweenNodes});
 }
 
 std::unique_ptr<DeviceGroup> joinAll(const NcclAxesOptions &options) {

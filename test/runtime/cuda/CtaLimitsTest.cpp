@@ -6,6 +6,8 @@
 #include "CudaWorld.h"
 #include "fake/FakeNccl.h"
 
+#include <bit>
+
 using namespace fcdp;
 
 namespace {
@@ -105,26 +107,37 @@ TEST_F(TwoCommunicators, CollectivesThatStartInAnyOrderEnd) {
   }
 }
 
-// An H100 has 132 multiprocessors, an A100 108, an A10 72.
+static uint32_t sumOf(const CtaLimits &limits, const GroupCounts &groups) {
+  return groups.gathersWithin * limits.gathersWithin +
+         groups.reductionsWithin * limits.reductionsWithin +
+         groups.betweenNodes * limits.betweenNodes +
+         groups.control * limits.control;
+}
+
+// An H100 has 132 multiprocessors, an A100 108, an A10 72, a B200 148.
 TEST(CtaLimits, AllCommunicatorsTakeHalfOfTheDeviceAtMost) {
-  GroupCounts usual{/*within=*/2, /*betweenNodes=*/2, /*control=*/1};
+  GroupCounts usual{1, 1, /*betweenNodes=*/2, /*control=*/1};
   CtaLimits hopper = limitCtas(132, 9, usual);
-  EXPECT_EQ(hopper.within, 13u);
+  EXPECT_EQ(hopper.gathersWithin, 12u);
+  EXPECT_EQ(hopper.reductionsWithin, 16u);
   EXPECT_EQ(hopper.betweenNodes, 4u);
   EXPECT_EQ(hopper.control, 1u);
-  EXPECT_EQ(limitCtas(108, 8, usual).within, 16u);
-  GroupCounts all{/*within=*/4, /*betweenNodes=*/2, /*control=*/1};
+  EXPECT_EQ(limitCtas(108, 8, usual).gathersWithin, 16u);
+  GroupCounts all{2, 2, 2, 1};
+  EXPECT_EQ(limitCtas(132, 9, all).gathersWithin, 12u);
+  EXPECT_EQ(limitCtas(132, 9, all).reductionsWithin, 16u);
   for (uint32_t multiprocessors : {20u, 72u, 108u, 132u, 148u})
     for (uint32_t major : {8u, 9u, 10u}) {
       CtaLimits limits = limitCtas(multiprocessors, major, all);
-      EXPECT_LE(4 * limits.within + 2 * limits.betweenNodes + limits.control,
-                multiprocessors / 2);
-      EXPECT_GE(limits.betweenNodes, 1u);
+      EXPECT_LE(sumOf(limits, all), multiprocessors / 2);
+      EXPECT_TRUE(std::has_single_bit(limits.reductionsWithin));
+      EXPECT_TRUE(std::has_single_bit(limits.betweenNodes));
     }
 }
 
 TEST(CtaLimits, ADeviceThatIsTooSmallHasOneForEach) {
-  CtaLimits limits = limitCtas(8, 8, {4, 2, 1});
-  EXPECT_EQ(limits.within, 1u);
+  CtaLimits limits = limitCtas(8, 8, {2, 2, 2, 1});
+  EXPECT_EQ(limits.gathersWithin, 1u);
+  EXPECT_EQ(limits.reductionsWithin, 1u);
   EXPECT_EQ(limits.betweenNodes, 1u);
 }

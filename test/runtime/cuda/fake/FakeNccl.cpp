@@ -241,7 +241,9 @@ void InProcessComm::put(cudaStream_t on, Part part) {
   issued.stream = streamOf(on);
   issued.position = issued.stream->issued;
   issued.device = device;
-  issued.ctas = maxCtas;
+  // NCCL rounds channels of sends up to a power of two (paths.cc).
+  bool isTransfer = !issued.isAllGather && !issued.reduction;
+  issued.ctas = isTransfer ? int(std::bit_ceil(unsigned(maxCtas))) : maxCtas;
   meeting->parts[size_t(rank)] = issued;
   machine().enqueue(issued.stream,
                     [this, meeting = meeting] { return tryToMeet(meeting); });

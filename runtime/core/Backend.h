@@ -162,6 +162,10 @@ public:
   /// Has all queued work fail with `message`, unless it has failed before, and
   /// ends what waits for it. Callable from any thread.
   virtual void fail(const std::string &message) = 0;
+  /// Ends what has failed, so that nothing is in flight when it returns, and
+  /// memory can be freed without a wait for a peer. Nothing may be queued
+  /// after it. Does nothing if all work is done.
+  virtual void abort() noexcept {}
   /// The first failure: operation, bucket, own rank, peer, library's text.
   virtual std::string failure() const = 0;
   virtual FailureKind failureKind() const = 0;

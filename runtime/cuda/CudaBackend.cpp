@@ -11,6 +11,7 @@
 #include <array>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace fcdp {
 namespace {
@@ -87,6 +88,7 @@ public:
 
   bool failed() const override { return firstFailure.failed(); }
   void fail(const std::string &message) override { firstFailure.set(message); }
+  void abort() noexcept override;
   std::string failure() const override { return firstFailure.message(); }
   FailureKind failureKind() const override { return firstFailure.kind(); }
   ByteCounters counters() const override;
@@ -129,6 +131,7 @@ private:
   Transport *const control;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   FirstFailure firstFailure;
+  bool isAborted = false;
   // Members are destroyed in reverse order, so that enqueued work ends before
   // the memory that it uses is freed.
   CudaHostCache host;
@@ -142,7 +145,11 @@ private:
   std::vector<Registration> registered;
 };
 
-CudaBackendImpl::~CudaBackendImpl() {
+CudaBackendImpl::~CudaBackendImpl() { abort(); }
+
+void CudaBackendImpl::abort() noexcept {
+  if (std::exchange(isAborted, true))
+    return;
   if (!isIdle())
     firstFailure.set("the backend was destroyed while work was queued");
   watch.stop();

@@ -123,6 +123,10 @@ Session::Impl::~Impl() {
   if (device.backend && phase != Phase::Closed)
     device.backend->fail("the session was destroyed");
   saver.reset();
+  // The step frees memory, and a device waits for what is in flight before it
+  // gives that back.
+  if (device.backend && phase != Phase::Closed)
+    device.backend->abort();
   step.reset();
   device.graphs.reset();
   device.backend.reset();

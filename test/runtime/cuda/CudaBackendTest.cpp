@@ -8,7 +8,9 @@
 #include "fake/FakeNccl.h"
 #include "nccl/NcclMemory.h"
 
+#include <future>
 #include <unistd.h>
+#include <utility>
 
 using namespace fcdp;
 
@@ -219,6 +221,37 @@ TEST_F(CudaBackendTest, AnIssuerThatAHungDeviceKeepsIsFreed) {
   EXPECT_EQ(backend.failure(),
             "all-gather of bucket 'b' over nodes (model.py:1): rank 0: with "
             "rank 1: timed out after 0.3 s");
+}
+
+// cudaFree waits for the device, on which a collective hangs.
+TEST_F(CudaBackendTest, MemoryIsFreedAfterAnAbort) {
+  conformance::WorldOptions options;
+  options.mesh = {2, 1};
+  CudaWorld world(options, fake::Policy::Late);
+  Backend &backend = world.backend(0);
+  std::byte *base = backend.deviceBase();
+  std::shared_ptr<std::byte> extension =
+      backend.extendDevice(options.deviceBytes, options.deviceBytes + 4096);
+  fake::hangDevice(1);
+  backend.allGather(gather(Axis::Node, base, base + 4096));
+  backend.fail("the session was destroyed");
+  backend.synchronize(); // the issuer has seen it, so nobody else aborts
+  backend.abort();
+  EXPECT_EQ(backend.failure(), "the session was destroyed");
+  bool former;
+  {
+    std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+    former = std::exchange(machine.freesWait, true);
+  }
+  std::promise<void> freed;
+  std::thread([&] {
+    extension.reset();
+    freed.set_value();
+  }).detach();
+  EXPECT_EQ(freed.get_future().wait_for(std::chrono::seconds(20)),
+            std::future_status::ready);
+  std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+  machine.freesWait = former;
 }
 
 // An issuer that sees the failure aborts the groups when it ends. Until then

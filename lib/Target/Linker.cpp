@@ -44,14 +44,18 @@ static std::string readMessage(StringRef path) {
   return message;
 }
 
+static StringRef folderOf(StringRef file) {
+  StringRef folder = sys::path::parent_path(file);
+  return folder.empty() ? "." : folder;
+}
+
 /// Returns an error if the disk of `output` has no place for a shared object of
 /// `object`. lld writes to mapped memory, and ends by a signal on a full disk.
 static Error requireSpace(StringRef object, StringRef output) {
   uint64_t bytes = 0;
   if (std::error_code error = sys::fs::file_size(object, bytes))
     return createStringError(error, object + ": " + error.message());
-  StringRef folder = sys::path::parent_path(output);
-  folder = folder.empty() ? "." : folder;
+  StringRef folder = folderOf(output);
   ErrorOr<sys::fs::space_info> space = sys::fs::disk_space(folder);
   if (space && space->available < bytes)
     return createStringError("no space left in '" + folder + "': expected " +
@@ -85,6 +89,11 @@ Error fcdp::linkSharedObject(StringRef object, StringRef output) {
   if (status == 0)
     return Error::success();
   std::string written = readMessage(log);
+  // Another program may have filled the disk meanwhile.
+  if (StringRef(written).contains("Stack dump"))
+    return createStringError("the linker '" + *linker +
+                             "' crashed, as it does if no space is left in '" +
+                             folderOf(output) + "'");
   return createStringError("the linker '" + *linker + "' failed: " +
                            (written.empty() ? message : written));
 }

@@ -45,6 +45,9 @@ STEPS = [
 ]
 
 
+REHEARSED = (LLAMA_1B, EXACT, CACHED)
+
+
 def tiny(step: Step) -> Step:
     """Returns the same step with a model that is small enough for a CPU."""
     shape = replace(step.shape, layers=2, width=32, intermediate=64, heads=4, key_value_heads=2, vocabulary=64, batch=2, time=16)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from safetensors import safe_open
 
@@ -27,6 +28,7 @@ from forked_run import ForkedRun
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("FCDP_HOME", ROOT / "build")) / "bin"
+LONG = pytest.mark.skipif(os.environ.get("FCDP_LONG_TESTS") != "1", reason="takes minutes; FCDP_LONG_TESTS=1 runs it")
 sys.path.insert(0, str(Path(__file__).resolve().parent / "models"))
 
 import make_models  # noqa: E402

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the README shows runs as it stands there, and fcdp-sim gives the figures of its table."""
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from harness import BIN, ROOT, environment, tool
+from harness import BIN, LONG, ROOT, environment, tool
 
 README = (ROOT / "README.md").read_text()
 ROWS, LENGTH, BATCH, RANKS = 64, 8, 4, 2
@@ -57,11 +56,9 @@ def shown(archive: str) -> dict[str, str]:
     return dict(re.findall(r"`(\w+)` ([\d.]+) s", row))
 
 
-# The export of the adapters takes minutes, which CI has not.
-LONG = pytest.mark.skipif(os.environ.get("FCDP_LONG_TESTS") != "1", reason="takes minutes; FCDP_LONG_TESTS=1 runs it")
-
-
-@pytest.mark.parametrize("archive", ["llama.pt2", pytest.param("lora.pt2", marks=LONG)])
+# The exports of 8 billion parameters take minutes, which CI has not.
+@LONG
+@pytest.mark.parametrize("archive", ["llama.pt2", "lora.pt2"])
 def test_predictions_are_those_of_the_simulator(archive: str, tmp_path: Path) -> None:
     [line] = re.findall(rf"^    \.venv/bin/python (.*) --out {archive}$", README, re.M)
     script, *arguments = line.split()

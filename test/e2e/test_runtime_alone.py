@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from harness import ROOT, Config, Workshop, environment, read_log, run_command, tool
+from harness import LONG, ROOT, Config, Workshop, environment, read_log, run_command, tool
 
 TORCH = Path(torch.__file__).parent
 
@@ -45,6 +45,8 @@ def test_refuses_old_torch(packed: Path, tmp_path: Path) -> None:
     assert "no libtorch found" in said
 
 
+# The build takes minutes of a processor, which CI has not.
+@LONG
 @pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_runs_a_step_compiled_elsewhere(
     workshop: Workshop, packed: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory

@@ -378,7 +378,7 @@ def build(folder: Path, torch_dir: Path) -> Path:
 def starts(fcdp_run: Path) -> bool:
     """Returns whether fcdp-run is there, and finds a libtorch that it was built for."""
     try:
-        print(call([fcdp_run, "--report-environment"], libraries.environment(), seconds=60))
+        call([fcdp_run, "--report-environment"], libraries.environment(), seconds=60)
     except (OSError, RuntimeError) as error:
         if fcdp_run.exists():
             print(f"run: what was built before is not used: {error}", file=sys.stderr)
@@ -417,6 +417,7 @@ def main() -> int:
                 return 1
             print(f"run: build: {time.perf_counter() - begin:.0f} s", file=sys.stderr, flush=True)
         if args.only_build:
+            print(call([built / "bin/fcdp-run", "--report-environment"]))
             return 0
         fcdp_run = args.fcdp_run or built / "bin/fcdp-run"
         for needed in (args.work or folder, args.logs):

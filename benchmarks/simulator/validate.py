@@ -30,6 +30,7 @@ PARTS = {
     "peft": lambda simulator, args: paper.table7(simulator),
     "zero++": lambda simulator, args: paper.zeropp(simulator),
 }
+TABLES = Path(__file__).resolve().parent / "tables"
 SOURCES = sorted(path.stem for path in (Path(__file__).parent / "sources").glob("[a-z]*.py"))
 
 
@@ -37,9 +38,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: .venv/bin/python benchmarks/simulator/validate.py --data tables --sources nanotron fms --cache steps",
+        epilog="example: .venv/bin/python benchmarks/simulator/validate.py --data --sources nanotron fms --cache steps",
     )
-    parser.add_argument("--data", type=Path, help="folder of the sources' tables as CSV")
+    parser.add_argument("--data", type=Path, nargs="?", const=TABLES, help="folder of the sources' tables as CSV (default: tables beside this script)")
     parser.add_argument("--sources", nargs="+", choices=SOURCES, default=SOURCES, help="sources to predict (default: all)")
     parser.add_argument("--rows", type=re.compile, default=re.compile(""), help="predicts runs whose name this expression matches only")
     parser.add_argument("--json", type=Path, help="writes each predicted quantity of the sources to this file")

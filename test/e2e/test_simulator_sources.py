@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """benchmarks/simulator: what its sources read, that a Llama's step is that of an export, and how errors are counted."""
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ import footprint  # noqa: E402
 import judge  # noqa: E402
 import runs  # noqa: E402
 import shapes  # noqa: E402
+import validate  # noqa: E402
 from fused_blocks import LigerLlama, PackedLlama, add_liger, pack  # noqa: E402
 from judge import MEMORY, RATE, Result  # noqa: E402
 from llama import Llama  # noqa: E402
@@ -37,6 +39,13 @@ def test_reshaped_is_as_exported(options):
     exported = export(tiny(**options), 3, 128, TOOLS)
     reshaped = reshape(export(tiny(**options), BATCH, SEQUENCE, TOOLS), 3, 128)
     assert without_places(reshaped) == without_places(exported)
+
+
+@pytest.mark.parametrize("name", validate.SOURCES)
+def test_published_runs_are_in_the_repository(name: str) -> None:
+    assert validate.load(name, validate.TABLES, re.compile("")).runs
+    named = re.findall(r"^\| `(\w+\.csv)` ", (validate.TABLES / "README.md").read_text(), re.M)
+    assert sorted(named) == sorted(file.name for file in validate.TABLES.glob("*.csv"))
 
 
 @pytest.mark.parametrize("kind", [PackedLlama, LigerLlama])

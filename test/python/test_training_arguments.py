@@ -111,3 +111,12 @@ def test_the_model_does_not_run(tmp_path: Path) -> None:
         trainer.model_wrapped(torch.ones(1, 2), torch.ones(1, 1))
     with pytest.raises(StepError, match="prediction_step"):
         trainer.prediction_step(trainer.model, {}, True)
+
+
+def test_the_page_has_all_that_is_refused() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/pytorch.md").read_text()
+    by_advice: dict[str, list[str]] = {}
+    for name, advice in training_arguments._REFUSED.items():
+        by_advice.setdefault(advice, []).append(f"`{name}`")
+    for advice, names in by_advice.items():
+        assert f"| {', '.join(names)} | {advice} |" in page

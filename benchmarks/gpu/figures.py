@@ -4,6 +4,7 @@
 import json
 import math
 import re
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -61,6 +62,15 @@ def tests_figure(name: str, output: str, code: int) -> Figure:
     }
     value = f"{counts['PASSED']} passed, {counts['SKIPPED']} skipped, {counts['FAILED']} failed"
     return Figure(name, value, "all pass, none is skipped", code == 0 and counts["PASSED"] > 0 and not counts["SKIPPED"])
+
+
+def seconds_of(log: Sequence[dict[str, float]], warm_up: int) -> float:
+    """Returns the median of the timed steps, without the last one if there are others.
+
+    A host that waits for room among the launches of a step sees the end of the step before late, and that of the last in time.
+    """
+    timed = [step["seconds"] for step in log[warm_up:]]
+    return statistics.median(timed[:-1] or timed)
 
 
 def relative_difference(value: float, reference: float) -> float:

@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -111,15 +110,6 @@ def call(command: list[object], more: dict[str, str] | None = None, seconds: flo
     return done.stdout
 
 
-def seconds_of(log: list[dict[str, float]], warm_up: int) -> float:
-    """Returns the median of the timed steps, without the last one if there are others.
-
-    A host that waits for room among the launches of a step sees the end of the step before late, and that of the last in time.
-    """
-    timed = [step["seconds"] for step in log[warm_up:]]
-    return statistics.median(timed[:-1] or timed)
-
-
 def conformance(bench: Bench) -> list[Figure]:
     if bench.build is None:
         return []
@@ -151,7 +141,7 @@ def exactness(bench: Bench) -> list[Figure]:
 
 def host_time(bench: Bench) -> list[Figure]:
     step = bench.find("small", bench.device)
-    ours = seconds_of(bench.run(step, SMALL_STEPS + WARM_UP), WARM_UP)
+    ours = figures.seconds_of(bench.run(step, SMALL_STEPS + WARM_UP), WARM_UP)
     _, eager = bench.eager(step, SMALL_STEPS, WARM_UP, f"--clip-norm={CLIP_NORM}")
     return [figures.host_figure(ours, eager, step.operations)]
 
@@ -188,7 +178,7 @@ def graphs(bench: Bench) -> list[Figure]:
     step, steps = bench.find("llama-flash", bench.device), bench.steps + WARM_UP
     log = bench.run(step, steps, "--cuda-graphs=auto", "--deterministic")
     other = bench.run(step, steps, "--deterministic")
-    rate, otherwise = (step.shape.tokens / seconds_of(one, WARM_UP) for one in (log, other))
+    rate, otherwise = (step.shape.tokens / figures.seconds_of(one, WARM_UP) for one in (log, other))
     losses = [[line["loss"] for line in one] for one in (log, other)]
     return [
         figures.loss_figure("losses, with CUDA graphs or without", *losses, most=0),
@@ -199,7 +189,7 @@ def graphs(bench: Bench) -> list[Figure]:
 def llama(bench: Bench) -> list[Figure]:
     step = bench.find("llama", bench.device)
     log = bench.run(step, bench.steps + WARM_UP)
-    rate = step.shape.tokens / seconds_of(log, WARM_UP)
+    rate = step.shape.tokens / figures.seconds_of(log, WARM_UP)
     losses, eager = bench.eager(step, bench.steps, WARM_UP)
     made = [
         figures.loss_figure(
@@ -229,7 +219,7 @@ def ours(bench: Bench, step: Prepared, *options: str) -> tuple[float, float]:
     log = bench.run(step, bench.steps + WARM_UP, *options)
     name = "-".join([step.name, *(option.strip("-").replace("=", "-") for option in options)])
     (bench.logs / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
-    return seconds_of(log, WARM_UP), max(line["device_peak_bytes"] for line in log)
+    return figures.seconds_of(log, WARM_UP), max(line["device_peak_bytes"] for line in log)
 
 
 def theirs(bench: Bench, step: Prepared, *options: str) -> tuple[float, float]:

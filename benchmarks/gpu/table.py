@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the tables of docs/cuda.md from the figures in measured/h200.json, which scripts/gpu has measured on a GPU."""
+"""Prints the tables of docs/gpus.md from the figures in measured/h200.json, which scripts/gpu has measured on a GPU."""
 
 import json
 from pathlib import Path
@@ -28,8 +28,8 @@ def steps(measured: dict) -> list[str]:
 def spell(name: str, value: float) -> str:
     if "seconds" in name or name == "in_graph":
         return f"{value * 1e6:,.3g} us" if value < 1e-3 else f"{value * 1e3:,.3g} ms" if value < 1 else f"{value:.3g} s"
-    unit = {"flops": "TFLOP/s", "bytes_per_s": "GB/s"}[name]
-    return f"{value / (1e12 if name == 'flops' else 1e9):,.3g} {unit}"
+    unit = "FLOP/s" if name == "flops" else "B/s"
+    return f"{value / 1e12:,.3g} T{unit}" if value >= 1e12 else f"{value / 1e9:,.3g} G{unit}"
 
 
 WORDS = {
@@ -48,7 +48,7 @@ def operations(measured: dict) -> list[str]:
     lines = ["| operation | measured |", "|---|---|"]
     for row in measured["operations"]:
         values = [spell(key, value) + WORDS[key] for key, value in row.items() if key in WORDS]
-        lines.append(f"| {row['name'].replace('torch.', '').replace('_ATTENTION', '').lower()} | {', '.join(values)} |")
+        lines.append(f"| {row['name'].replace('torch.', '').replace('_ATTENTION', '')} | {', '.join(values)} |")
     return lines
 
 

@@ -59,6 +59,12 @@ def test_losses() -> None:
     assert figures.loss_figure("l", [4.0], [4.0], most=0).met
 
 
+def test_seconds() -> None:
+    log = [{"seconds": seconds} for seconds in (9.0, 9.0, 1.0, 3.0, 2.0, 0.5)]
+    assert figures.seconds_of(log, 2) == 2.0
+    assert figures.seconds_of(log[:3], 2) == 1.0
+
+
 def test_ratios() -> None:
     assert figures.ratio_figure("r", 90.0, 100.0, 0.8).met
     assert not figures.ratio_figure("r", 79.0, 100.0, 0.8).met

@@ -117,7 +117,7 @@ public:
                const std::optional<std::string> &lossScale,
                const Figures &padding, bool deterministic,
                const std::string &reductionsBy, std::optional<bool> servesStore,
-               const Texts &facts) {
+               int64_t profiledSteps, const Texts &facts) {
     guarded = attempt([&] {
       SessionOptions options;
       options.launch = findLaunch();
@@ -136,6 +136,8 @@ public:
         options.padding[entry.key()] = entry.value();
       options.deterministic = deterministic;
       options.reducesByNccl = isByNccl(reductionsBy);
+      options.profiledSteps = profiledSteps;
+      options.onProfile = [this](const std::string &json) { profile = json; };
       options.facts = [&] {
         std::vector<Fact> all;
         for (const auto &entry : facts)
@@ -355,6 +357,12 @@ public:
   /// The loss of each of this rank's batches in the last evaluation.
   std::vector<double> evaluationLosses() { return evaluated; }
 
+  /// The text of a profile of the first steps (docs/profile.md), on rank 0 once
+  /// they have run; none otherwise. It is returned once.
+  std::optional<std::string> takeProfile() {
+    return std::exchange(profile, std::nullopt);
+  }
+
   /// Ends the session unless another thread is in a call.
   void close() {
     use([](Session &own) { own.close(); });
@@ -397,6 +405,7 @@ private:
   std::unique_ptr<GuardedSession> guarded;
   int64_t skippedSteps = 0;
   std::vector<double> evaluated;
+  std::optional<std::string> profile;
 };
 
 /// Nodes, ranks of a node, this rank's node, its number there, its number in
@@ -425,7 +434,7 @@ TORCH_LIBRARY(fcdp, library) {
                        const std::string &, std::optional<int64_t>, int64_t,
                        bool, const std::string &,
                        const std::optional<std::string> &, const Figures &,
-                       bool, const std::string &, std::optional<bool>,
+                       bool, const std::string &, std::optional<bool>, int64_t,
                        const Texts &>())
       .def("num_steps", &TorchSession::numSteps)
       .def("states", &TorchSession::states)
@@ -454,6 +463,7 @@ TORCH_LIBRARY(fcdp, library) {
       .def("step", &TorchSession::step)
       .def("evaluate", &TorchSession::evaluate)
       .def("evaluation_losses", &TorchSession::evaluationLosses)
+      .def("take_profile", &TorchSession::takeProfile)
       .def("close", &TorchSession::close)
       .def("fail", &TorchSession::fail)
       .def("is_busy", &TorchSession::isBusy);

@@ -21,13 +21,15 @@ public:
     recorder.endSpan(stream);
   }
 
+  std::unique_ptr<PreparedOp> takeInner() { return std::move(inner); }
+
 protected:
   StepRecorder &recorder;
   const StreamId stream;
   const size_t index;
 
 private:
-  const std::unique_ptr<PreparedOp> inner;
+  std::unique_ptr<PreparedOp> inner;
 };
 
 /// "f32[64,128]", or "?" for a type that the compiler does not know.
@@ -113,6 +115,11 @@ std::unique_ptr<PreparedOp> makeRecorded(std::unique_ptr<PreparedOp> op,
     return std::make_unique<RecordedCall>(std::move(op), index, recorder,
                                           *call);
   return std::make_unique<RecordedOp>(std::move(op), stream, index, recorder);
+}
+
+std::unique_ptr<PreparedOp> withoutRecord(std::unique_ptr<PreparedOp> op) {
+  auto *recorded = dynamic_cast<RecordedOp *>(op.get());
+  return recorded ? recorded->takeInner() : std::move(op);
 }
 
 } // namespace fcdp

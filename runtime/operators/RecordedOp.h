@@ -14,6 +14,9 @@ std::unique_ptr<PreparedOp> makeRecorded(std::unique_ptr<PreparedOp> op,
                                          const StepPlan &plan, size_t index,
                                          StepRecorder &recorder);
 
+/// Returns the operation that `makeRecorded` has wrapped, or `op` itself.
+std::unique_ptr<PreparedOp> withoutRecord(std::unique_ptr<PreparedOp> op);
+
 /// "aten.add.Tensor", as the compiler spells it; of a call that writes to its
 /// argument `out` the operator that makes new memory.
 std::string operatorName(const plan::AtenCallT &call);

@@ -225,8 +225,13 @@ void Session::Impl::join() {
 }
 
 void Session::Impl::makeStep() {
-  if (options.record)
+  isRecording = options.record || options.profiledSteps > 0;
+  if (isRecording)
     recorder = std::make_unique<StepRecorder>(plan.ops.size());
+  if (options.profiledSteps > 0) {
+    profile = std::make_unique<Profile>(plan, *job);
+    toProfile = 1 + options.profiledSteps;
+  }
   device = makeDevice(options, plan, *job, recorder.get());
   alarm.watch(job.get(), device.backend.get());
   makeLossScale();
@@ -322,6 +327,23 @@ void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
   countWork(stats, counted);
   unread.push_back(std::move(stats));
   ++numSteps;
+  if (profile)
+    addToProfile(start);
+}
+
+void Session::Impl::addToProfile(SessionClock::time_point start) {
+  // The first step fills memory.
+  if (toProfile <= options.profiledSteps)
+    profile->add(*recorder);
+  if (--toProfile > 0)
+    return;
+  step->stopRecording();
+  isRecording = false;
+  // Whoever reads this step measures its time from here.
+  lastEnd = start;
+  if (job->rank() == 0 && options.onProfile)
+    options.onProfile(profile->toJson());
+  profile.reset();
 }
 
 void Session::Impl::countWork(RankStats &stats, ByteCounters &before) {

@@ -11,6 +11,7 @@
 #include "session/InputRules.h"
 #include "session/Padding.h"
 #include "session/PeerAlarm.h"
+#include "session/Profile.h"
 #include "session/Session.h"
 #include "session/SessionClock.h"
 #include "session/TorchSettings.h"
@@ -34,7 +35,7 @@ struct Session::Impl {
   void makeStep();
   /// The GPU has the next step to work on while the losses of one are read,
   /// unless operations are timed.
-  bool isAhead() const { return device.gpu && !recorder; }
+  bool isAhead() const { return device.gpu && !isRecording; }
 
   enum class Phase { Loading, Running, Closed, Failed };
   /// Whether the session was opened by this process, and not by one from which
@@ -149,6 +150,9 @@ struct Session::Impl {
   [[noreturn]] void endTogether(const SessionError &error);
   /// Collective. Throws InputMismatch on all ranks unless all have `batches`.
   void requireSameCount(int64_t batches);
+  /// Adds the step that began at `start` to the profile, and stops recording
+  /// when it has enough.
+  void addToProfile(SessionClock::time_point start);
   RankStats evaluate(int64_t batches, const FillInput &fill);
   /// Sets the memory, and the bytes since `before`, which becomes now.
   void countWork(RankStats &stats, ByteCounters &before);
@@ -171,6 +175,11 @@ struct Session::Impl {
   std::optional<ThreadsScope> threads;
   Phase phase = Phase::Loading;
   std::unique_ptr<StepRecorder> recorder;
+  bool isRecording = false;
+  /// Null unless the session makes a profile of its first steps.
+  std::unique_ptr<Profile> profile;
+  /// Steps until the profile is complete, the first one included.
+  int64_t toProfile = 0;
   PeerAlarm alarm;
   // Members are in the order in which they are made, so that they are destroyed
   // in reverse.

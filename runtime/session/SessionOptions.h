@@ -59,6 +59,12 @@ struct SessionOptions {
   std::map<std::string, double> padding;
   /// Record when operations run, which makes a step on a GPU slower.
   bool record = false;
+  /// Record so many steps after the first one, and no more, for a profile.
+  /// Equal on all ranks. Excludes `record`.
+  int64_t profiledSteps = 0;
+  /// Called on rank 0 after the last of these steps, with the profile's text
+  /// (docs/profile.md).
+  std::function<void(const std::string &json)> onProfile;
   /// Called before the ranks meet. If it throws on any rank, `open` fails on
   /// all of them.
   std::function<void()> check;

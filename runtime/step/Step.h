@@ -47,8 +47,8 @@ struct StepSetup {
   std::optional<CudaDevice> cuda = std::nullopt;
   /// Records what each step does. May be null; must be the backend's recorder.
   StepRecorder *recorder = nullptr;
-  /// Captures operations as graphs, unless there is a recorder. May be null,
-  /// and must outlive the step.
+  /// Captures operations as graphs while nothing is recorded. May be null, and
+  /// must outlive the step.
   GraphCapture *graphs = nullptr;
   OnNonfinite onNonfinite = OnNonfinite::Continue;
   /// Collective: whether any rank has an infinite or NaN loss. Called before
@@ -125,6 +125,9 @@ public:
   /// has waited for it. At most kMostUnread steps may have unread losses.
   void run(const std::function<void(int64_t microBatch)> &fillInputs,
            uint32_t variant = 0, std::span<const uint32_t> fragments = {});
+  /// Records no more, so that later steps are as those of a step without a
+  /// recorder. To be called between two steps.
+  void stopRecording();
   /// Synchronizes the nodes by the outer update of a fragment, between steps,
   /// and waits for it.
   void updateOuter(uint32_t fragment);

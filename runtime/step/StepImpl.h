@@ -104,7 +104,9 @@ struct Step::Impl {
 
   const StepObject &object;
   const std::function<bool(bool)> isNonfiniteAnywhere;
-  StepRecorder *const recorder;
+  /// Null once nothing is recorded any more.
+  StepRecorder *recorder;
+  GraphCapture *const graphs;
   const std::optional<c10::Stream> computeStream;
   StepState state;
   HostCopies hostCopies;

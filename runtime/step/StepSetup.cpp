@@ -111,7 +111,8 @@ constexpr size_t kStackReserve = 64;
 Step::Impl::Impl(const StepObject &object, Backend &backend,
                  const StepSetup &options)
     : object(object), isNonfiniteAnywhere(options.isNonfiniteAnywhere),
-      recorder(options.recorder), computeStream(streamOf(options.cuda)),
+      recorder(options.recorder), graphs(options.graphs),
+      computeStream(streamOf(options.cuda)),
       state{.plan = object.plan(),
             .backend = backend,
             .place = options.place,
@@ -169,8 +170,20 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
   if (options.onNonfinite != OnNonfinite::Continue ||
       plan.uses(plan::OpBody::clip_gradients))
     impl->gradientCheck = std::make_unique<GradientCheck>(state, kMostUnread);
-  if (options.graphs && !impl->recorder)
-    impl->makeSegments(*options.graphs);
+  if (impl->graphs && !impl->recorder)
+    impl->makeSegments(*impl->graphs);
+}
+
+void Step::stopRecording() {
+  if (!impl->recorder)
+    return;
+  for (std::unique_ptr<PreparedOp> &op : impl->ops)
+    op = withoutRecord(std::move(op));
+  // The backend still asks it.
+  impl->recorder->pause(true);
+  impl->recorder = nullptr;
+  if (impl->graphs)
+    impl->makeSegments(*impl->graphs);
 }
 
 Step::~Step() = default;

@@ -244,6 +244,16 @@ def test_traces_and_profiles(workshop: Workshop, tmp_path: Path, order: str) -> 
     assert json.loads(files[1].read_text())
 
 
+def test_profiles_of_the_first_steps(workshop: Workshop, tmp_path: Path) -> None:
+    """Later steps are issued ahead and in graphs, as those of a job without a profile."""
+    options = (f"--profile={tmp_path / 'profile.json'}", "--profile-steps=1", "--cuda-graphs=auto")
+    calls = tmp_path / "calls"
+    calls.mkdir()
+    assert_as_on_the_cpu(workshop, Config("gpt", micro_batches=2), tmp_path, LATE, *options, FCDP_FAKE_CALLS=str(calls))
+    assert json.loads((tmp_path / "profile.json").read_text())["steps"] == 1
+    assert all(counts["cudaGraphLaunch"] > 0 for counts in count_calls(calls))
+
+
 def test_checkpoints(workshop: Workshop, tmp_path: Path) -> None:
     """A job that goes on from a checkpoint has the numbers of one that was not interrupted, with the device's random state."""
     config = Config("hf_gpt2_dropout")

@@ -81,6 +81,25 @@ def test_does_not_change_the_numbers(workshop: Workshop, tmp_path: Path) -> None
     assert [[step[key] for key in keys] for step in read_log(log)] == [[step[key] for key in keys] for step in expected]
 
 
+def test_first_steps_have_the_same_entries(workshop: Workshop, profile: Path, tmp_path: Path) -> None:
+    execute(workshop, CONFIG, f"--profile={tmp_path / 'first.json'}", "--profile-steps=1")
+
+    def shape(path: Path) -> dict:
+        measured = json.loads(path.read_text())
+        for entry in (*measured["operators"], *measured["operations"]):
+            assert entry.pop("seconds") > 0
+        return measured | {"steps": 1}
+
+    assert shape(tmp_path / "first.json") == shape(profile)
+
+
+def test_refuses_more_steps_than_run(workshop: Workshop, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="error: --profile-steps: expected fewer than --steps, 2, as"):
+        execute(workshop, CONFIG, f"--profile={tmp_path / 'p.json'}", "--profile-steps=2", steps=2)
+    with pytest.raises(ToolError, match="error: --profile-steps: expected --profile"):
+        execute(workshop, CONFIG, "--profile-steps=1", steps=2)
+
+
 @pytest.mark.parametrize(
     "path, steps, message",
     [

@@ -73,6 +73,7 @@ std::vector<Fact> factsOf(const Options &options) {
       {"--params", options.params.onlyTrained ? "trained" : "all"},
       {"--params-like", isGiven(!options.params.like.empty())},
       {"--profile", isGiven(!options.profile.empty())},
+      {"--profile-steps", spellOption(options.profileSteps)},
       {"--trace", isGiven(!options.trace.empty())},
       {"--seed", std::to_string(options.seed)},
       {"--deterministic", isGiven(options.deterministic)},

@@ -174,6 +174,18 @@ void checkSteps(const Options &options) {
     throw std::runtime_error(
         "--profile: expected --steps of at least 2, as the "
         "first, which fills memory, is not counted");
+  if (options.profileSteps) {
+    if (options.profile.empty() || !options.trace.empty())
+      throw std::runtime_error("--profile-steps: expected --profile, and no "
+                               "--trace, which is of the last step");
+    if (options.steps <= *options.profileSteps)
+      throw std::runtime_error(
+          "--profile-steps: expected fewer than --steps, " +
+          std::to_string(options.steps) +
+          ", as the first step is not counted, "
+          "got " +
+          std::to_string(*options.profileSteps));
+  }
   if (options.steps > 0)
     return;
   for (const auto &[name, isGiven] :
@@ -332,6 +344,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Write the durations of operations, medians over all steps "
                  "but the first, to this file; fcdp-compile, fcdp-sim and "
                  "fcdp-opt read it with --profile");
+  app.add_option("--profile-steps", options.profileSteps,
+                 "Measure so many steps after the first for --profile, and run "
+                 "the others as without it; default: all")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
   app.add_option("--trace", options.trace,
                  "Write the last step of all ranks as trace events, for "
                  "Perfetto or chrome://tracing; fcdp-sim reads it with "

@@ -41,6 +41,8 @@ struct Options {
   std::string resumeFrom;
   std::optional<uint32_t> nodes, ranksPerNode;
   std::string json, profile, trace, probe;
+  /// Steps that the profile is of. None: all but the first.
+  std::optional<int64_t> profileSteps;
   /// No step runs: the environment is described.
   bool reportsEnvironment = false;
   /// --probe-cluster measures GPUs.

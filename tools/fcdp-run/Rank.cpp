@@ -25,7 +25,9 @@ SessionOptions sessionOptions(const Options &options, const Launch &launch) {
   session.cudaGraphs = options.cudaGraphs;
   session.onNonfinite = options.onNonfinite;
   session.lossScaling = options.lossScaling;
-  session.record = !options.profile.empty() || !options.trace.empty();
+  session.profiledSteps = options.profileSteps.value_or(0);
+  session.record = (!options.profile.empty() || !options.trace.empty()) &&
+                   !options.profileSteps;
   return session;
 }
 
@@ -59,6 +61,9 @@ int runRank(const Options &options,
   sessionOptions.scan = [&] { scanFiles(launch, files); };
   sessionOptions.facts = [&] { return factsOf(options); };
   sessionOptions.files = [&] { return filesOf(options); };
+  sessionOptions.onProfile = [&](const std::string &json) {
+    files.profile = json;
+  };
   sessionOptions.onStranger = printWarning;
   if (worldRank(object->plan().mesh, launch.place) == 0)
     sessionOptions.onDevice = printNote;

@@ -30,6 +30,8 @@ struct RankFiles {
   std::unique_ptr<OutputFiles> outputs;
   std::unique_ptr<JsonLog> log;
   std::unique_ptr<EventFile> events;
+  /// The profile of the first steps, once they have run, on rank 0.
+  std::string profile;
 };
 
 /// Opens what the command line names. Throws std::runtime_error.

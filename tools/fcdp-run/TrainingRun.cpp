@@ -24,7 +24,7 @@ static bool isSame(const std::filesystem::path &one,
 }
 
 void TrainingRun::run() {
-  if (!options.profile.empty())
+  if (!options.profile.empty() && !options.profileSteps)
     profile = std::make_unique<Profile>(session.plan(), session.job());
   load();
   setRates();
@@ -98,7 +98,10 @@ void TrainingRun::checkStepsLeft() {
   int64_t left = std::max<int64_t>(options.steps - firstStep, 0);
   if (left == 0)
     print("all steps are done");
-  int64_t least = profile ? 2 : options.trace.empty() ? 0 : 1;
+  int64_t least = options.profileSteps       ? 1 + *options.profileSteps
+                  : !options.profile.empty() ? 2
+                  : options.trace.empty()    ? 0
+                                             : 1;
   if (left < least)
     throw std::runtime_error(
         "--steps: expected at least " + std::to_string(firstStep + least) +

@@ -8,7 +8,7 @@
 #include "inputs/Needs.h"
 #include "output/Progress.h"
 #include "output/StepFigures.h"
-#include "profile/Profile.h"
+#include "session/Profile.h"
 #include "session/Session.h"
 
 #include <cstdint>
@@ -80,7 +80,7 @@ private:
   };
   std::optional<Agreed> agreed;
   const bool mustAgreeOnNeeds;
-  /// Null without --profile.
+  /// Null unless all steps are profiled.
   std::unique_ptr<Profile> profile;
   int64_t firstStep = 0;
   /// Steps of the job that made no update.

@@ -93,9 +93,9 @@ void TrainingRun::keepUnwrittenLines() {
 }
 
 void TrainingRun::saveRecords() {
-  if (profile && session.rank() == 0)
+  if (!options.profile.empty() && session.rank() == 0)
     writeOrKeep("--profile", options.profile, ".profile.json",
-                profile->toJson());
+                profile ? profile->toJson() : files.profile);
   if (!options.trace.empty())
     saveTrace();
 }

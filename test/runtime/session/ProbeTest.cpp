@@ -5,8 +5,8 @@
 #include "probe/ProbeOperators.h"
 #include "probe/ProbeSustained.h"
 #include "probe/ProbedCluster.h"
-#include "profile/OverRanks.h"
 #include "profile/RankTraces.h"
+#include "session/OverRanks.h"
 
 #include <ATen/record_function.h>
 #include <algorithm>

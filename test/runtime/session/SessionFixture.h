@@ -85,8 +85,9 @@ protected:
     return loss;
   }
 
-  std::unique_ptr<Session> openWithValue() {
-    auto session = Session::open(step(), only());
+  std::unique_ptr<Session>
+  openWithValue(const SessionOptions &options = only()) {
+    auto session = Session::open(step(), options);
     session->setState("tied.w", StateRole::Value, view(w, DType::F32));
     return session;
   }

@@ -48,6 +48,25 @@ TEST_F(SessionTest, TrainsAtItsLearningRate) {
   session->close();
 }
 
+TEST_F(SessionTest, ProfilesItsFirstSteps) {
+  SessionOptions options = only();
+  options.profiledSteps = 2;
+  std::vector<std::string> profiles;
+  options.onProfile = [&](const std::string &json) {
+    profiles.push_back(json);
+  };
+  auto session = openWithValue(options);
+  for (size_t i = 0; i < 5; ++i) {
+    session->run(inputs());
+    EXPECT_EQ(profiles.size(), i < 2 ? 0u : 1u);
+    double loss = nextLoss();
+    EXPECT_NEAR(session->read().losses[0], loss, 1e-5 * loss);
+  }
+  session->close();
+  EXPECT_NE(profiles[0].find("\"steps\": 2"), std::string::npos) << profiles[0];
+  EXPECT_NE(profiles[0].find("\"operator\""), std::string::npos) << profiles[0];
+}
+
 TEST_F(SessionTest, RefusesRatesThatAreNone) {
   auto session = openWithValue();
   for (double rate : {-0.5, double(NAN), double(INFINITY)})

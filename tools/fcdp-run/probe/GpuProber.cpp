@@ -6,8 +6,8 @@
 #include "probe/ProbeProducts.h"
 #include "probe/ProbeSustained.h"
 #include "probe/Prober.h"
-#include "profile/OverRanks.h"
 #include "session/Gpu.h"
+#include "session/OverRanks.h"
 
 #include <algorithm>
 #include <c10/core/CachingDeviceAllocator.h>

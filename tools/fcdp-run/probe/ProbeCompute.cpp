@@ -4,7 +4,7 @@
 #include "codec/MessageCodec.h"
 #include "core/StepRecorder.h"
 #include "operators/TorchTypes.h"
-#include "profile/OverRanks.h"
+#include "session/OverRanks.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/ProbeLinks.h"
 
-#include "profile/OverRanks.h"
+#include "session/OverRanks.h"
 
 #include <algorithm>
 #include <cmath>

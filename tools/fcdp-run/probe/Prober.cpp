@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/Prober.h"
 
-#include "profile/OverRanks.h"
+#include "session/OverRanks.h"
 
 namespace fcdp::run {
 

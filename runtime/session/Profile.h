@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp {
 
 /// Used by one thread of each rank.
 class Profile {
@@ -70,4 +70,4 @@ private:
   std::map<std::string, size_t> indices;
 };
 
-} // namespace fcdp::run
+} // namespace fcdp

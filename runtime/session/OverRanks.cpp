@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/OverRanks.h"
+#include "session/OverRanks.h"
 
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
-namespace fcdp::run {
+namespace fcdp {
 
 double secondsOverRanks(const Mesh &mesh, std::optional<Axis> axis,
                         const std::vector<double> &ofRanks) {
@@ -33,4 +33,4 @@ double medianOf(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-} // namespace fcdp::run
+} // namespace fcdp

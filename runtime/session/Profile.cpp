@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile/Profile.h"
+#include "session/Profile.h"
 
-#include "profile/OverRanks.h"
+#include "session/OverRanks.h"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-namespace fcdp::run {
+namespace fcdp {
 
 namespace {
 
@@ -112,7 +112,7 @@ struct SizeOf {
 };
 
 /// "all_gather", or "all_gather_delta" for one that is coded.
-std::string kindOf(const plan::OpT &op) {
+std::string operationKind(const plan::OpT &op) {
   std::string kind = plan::EnumNameOpBody(op.body.type);
   visitBody(op, [&](const auto &body) {
     if constexpr (requires { body.wire; })
@@ -142,7 +142,7 @@ size_t Profile::getEntry(const plan::OpT &op, const std::string &operatorKey) {
   if (!operatorKey.empty()) {
     keys["operator"] = operatorKey;
   } else {
-    keys["kind"] = kindOf(op);
+    keys["kind"] = operationKind(op);
     if (isCollective(op))
       keys["axis"] = name(*axisOf(op));
     keys["bytes"] = *visitBody(op, SizeOf{plan});
@@ -269,4 +269,4 @@ std::string Profile::toJson() const {
   return text + "}\n";
 }
 
-} // namespace fcdp::run
+} // namespace fcdp

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp {
 
 /// Returns the duration of an operation in seconds, from the durations that
 /// ranks have measured, in the order of world ranks. `axis` is the axis of a
@@ -22,4 +22,4 @@ double secondsOverRanks(const Mesh &mesh, std::optional<Axis> axis,
 /// Pre: `values` is not empty.
 double medianOf(std::vector<double> values);
 
-} // namespace fcdp::run
+} // namespace fcdp

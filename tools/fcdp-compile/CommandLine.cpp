@@ -3,6 +3,7 @@
 #include "CommandLine.h"
 
 #include "fcdp/Support/OutputFile.h"
+#include "fcdp/Transforms/Options/Strategy.h"
 
 using namespace fcdp;
 namespace cl = llvm::cl;
@@ -69,6 +70,14 @@ static llvm::Error checkOutputFile(const CompileOptions &options) {
   return checkOutputs({{"-o", options.output}}, read);
 }
 
+/// Plans by the costs of a cluster that is given. Outer steps need a sharding
+/// that 'auto' does not look for.
+static void chooseStrategy(StepOptions &options) {
+  if (options.isGiven(option::ClusterFile) &&
+      !options.isGiven(option::Strategy) && !options.isGiven(option::Outer))
+    options.pipeline.strategy = kAutoStrategy;
+}
+
 llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   CommandLine line;
   if (llvm::Error error =
@@ -86,6 +95,7 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   llvm::Expected<StepOptions> step = line.step.take();
   if (!step)
     return step.takeError();
+  chooseStrategy(*step);
   CompileOptions options;
   if (!line.inputs.empty()) {
     options.input = line.inputs.front();

@@ -134,7 +134,8 @@ def BucketBytes : PipelineOption<
 //===----------------------------------------------------------------------===//
 
 def Strategy : PipelineOption<
-  "strategy", "strategy", CheckedBy<"checkStrategy">, "\"fcdp\"", "S", "fcdp",
+  "strategy", "strategy", CheckedBy<"checkStrategy">, "\"fcdp\"", "S",
+  "fcdp, or auto if fcdp-compile is given a cluster",
   "selects where gathered parameters are kept between two uses: 'fcdp' keeps them in "
   "host memory, 'zero1' and 'zero2' on every device, 'hpz' a slice on every device, "
   "'zero3' nowhere; 'hsdp' and 'mics' shard parameters over the ranks of a node only, "

@@ -5,6 +5,7 @@
 #include "probe/ProbeOperators.h"
 #include "probe/ProbeSustained.h"
 #include "probe/ProbedCluster.h"
+#include "probe/Steady.h"
 #include "profile/RankTraces.h"
 #include "session/OverRanks.h"
 
@@ -239,6 +240,55 @@ TEST(ProbedCluster, DescribesGpus) {
             std::string::npos)
       << text;
   EXPECT_EQ(text.find("attention:"), std::string::npos) << text;
+}
+
+/// Returns what takeSteady makes of these samples, and how many it has taken.
+/// The last one goes on.
+static std::pair<SteadyTime, size_t> steadyOf(std::vector<double> samples) {
+  size_t taken = 0;
+  SteadyTime time = takeSteady(
+      [&] { return samples[std::min(taken++, samples.size() - 1)]; });
+  return {time, taken};
+}
+
+TEST(Steady, StopsWhenSamplesAgree) {
+  auto [time, taken] = steadyOf({1e-3, 1.01e-3, 0.99e-3, 1e-3, 5e-3});
+  EXPECT_EQ(taken, 5u);
+  EXPECT_EQ(time.seconds, 1e-3);
+  EXPECT_LT(time.scatter, 0.02);
+}
+
+TEST(Steady, RepeatsWhatScatters) {
+  // Another program takes the machine for a while.
+  auto [time, taken] = steadyOf({1e-3, 2e-3, 3e-3, 2e-3, 1.5e-3, 1e-3});
+  EXPECT_EQ(time.seconds, 1e-3);
+  EXPECT_GT(taken, 8u);
+  std::vector<double> wild;
+  for (int i = 0; i < 40; ++i)
+    wild.push_back(1e-3 * (1 + i % 5));
+  std::tie(time, taken) = steadyOf(wild);
+  EXPECT_EQ(taken, 15u);
+  EXPECT_GT(time.scatter, 0.3);
+}
+
+TEST(Steady, TakesFewLongSamples) {
+  auto [time, taken] = steadyOf({0.3, 0.5, 0.2});
+  EXPECT_EQ(taken, 3u);
+  EXPECT_EQ(time.seconds, 0.3);
+  EXPECT_NEAR(time.scatter, 1.4826 * 0.1 / 0.3, 1e-12);
+}
+
+TEST(ProbedCluster, SaysWhatScattersAndWhichProductsACpuReaches) {
+  ProbedCluster cluster;
+  cluster.mesh = {1, 1};
+  cluster.spread = {.products = 0.2, .inter = 9, .copies = 0.01};
+  cluster.products = {{DType::F32, 8, 128, 64, 1e11}};
+  std::string text = toYaml(cluster);
+  for (const char *expected :
+       {"  products:\n    - {type: f32, m: 8, n: 128, k: 64, flops: 1e+11}\n",
+        "spread:\n  products: 0.2\n  memory: 0.03\n", "  inter: 2\n",
+        "  copies: 0.05\n"})
+    EXPECT_NE(text.find(expected), std::string::npos) << expected << text;
 }
 
 TEST(ProbedCluster, DescribesLinksOfNodesAndRanks) {

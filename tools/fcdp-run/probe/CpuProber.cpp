@@ -2,8 +2,10 @@
 #include "core/StepRecorder.h"
 #include "cpu/CpuBackend.h"
 #include "probe/ProbeCompute.h"
+#include "probe/ProbeProducts.h"
 #include "probe/Prober.h"
 
+#include <ATen/core/grad_mode.h>
 #include <algorithm>
 
 namespace fcdp::run {
@@ -11,6 +13,8 @@ namespace fcdp::run {
 namespace {
 
 constexpr size_t kMostTransfer = 4 << 20;
+/// Of the clock, in seconds.
+constexpr double kTick = 1e-9;
 
 class CpuProber : public Prober {
 public:
@@ -24,6 +28,10 @@ public:
               const Work &work) override;
   void divideMemory(double available, ProbedCluster &found) override;
   void measureComputing(ProbedCluster &found) override;
+
+private:
+  /// Returns the time of work that all ranks do at the same time.
+  SteadyTime timeOnAll(const Work &work);
 };
 
 CpuProber::CpuProber(Job &job) : Prober(job) {
@@ -63,14 +71,43 @@ void CpuProber::divideMemory(double available, ProbedCluster &found) {
   found.hostMemory = half * job.mesh().locals;
 }
 
+SteadyTime CpuProber::timeOnAll(const Work &work) {
+  work();
+  return takeSteady([&] {
+    job.barrier("begin of an operation of the probe");
+    return std::max(mean(time({}, work)), kTick);
+  });
+}
+
 void CpuProber::measureComputing(ProbedCluster &found) {
+  at::NoGradGuard noGrad;
+  auto time = [&](const Work &work) { return timeOnAll(work); };
+  ProbedSpread &spread = found.spread;
   for (auto [type, rate] :
        {std::pair(DType::F64, &found.f64), std::pair(DType::F32, &found.f32),
-        std::pair(DType::BF16, &found.bf16), std::pair(DType::F16, &found.f16)})
-    *rate = 1 / std::max(mean(secondsPerFlop(type)), 1e-18);
-  found.memoryBandwidth = 1 / std::max(mean(secondsPerByte()), 1e-15);
-  found.launchLatency = mean(secondsPerLaunch());
-  found.codecRate = 1 / std::max(mean(secondsPerCodedByte()), 1e-15);
+        std::pair(DType::BF16, &found.bf16),
+        std::pair(DType::F16, &found.f16)}) {
+    SteadyTime flop = timeOfFlop(type, time);
+    *rate = 1 / flop.seconds;
+    spread.products = std::max(spread.products, flop.scatter);
+  }
+  SteadyTime byte = timeOfByte(time), launch = timeOfLaunch(time),
+             coded = timeOfCodedByte(time);
+  found.memoryBandwidth = 1 / byte.seconds;
+  spread.memory = byte.scatter;
+  found.launchLatency = launch.seconds;
+  spread.launch = launch.scatter;
+  found.codecRate = 1 / coded.seconds;
+  spread.codec = coded.scatter;
+  // Those in which models are trained.
+  for (DType type : {DType::F32, DType::BF16}) {
+    auto products = measureProducts(
+        c10::kCPU, type,
+        [&](const Work &, const Work &work) { return timeOnAll(work).seconds; },
+        [] {}, found.launchLatency);
+    found.products.insert(found.products.end(), products.begin(),
+                          products.end());
+  }
 }
 
 } // namespace

@@ -47,18 +47,23 @@ double findAvailableMemory(Job &job) {
 
 void measureLinks(Prober &prober, LinkProbe &links, ProbedCluster &found) {
   const Mesh &mesh = found.mesh;
+  LinkScatter inter, intra;
   prober.beginLinks();
   if (mesh.nodes > 1)
     found.inter = links.measureCollectives(Axis::Node, StreamId::Inter,
-                                           mesh.nodes, found.overNodes);
+                                           mesh.nodes, found.overNodes, inter);
   if (mesh.locals > 1)
-    found.intra = links.measureCollectives(Axis::Local, StreamId::Intra,
-                                           mesh.locals, found.overLocals);
+    found.intra = links.measureCollectives(
+        Axis::Local, StreamId::Intra, mesh.locals, found.overLocals, intra);
   prober.endLinks(found);
   // Along one axis, all ranks are those of that axis.
   if (mesh.nodes > 1 && mesh.locals > 1 && prober.joinWorld())
     links.measureCollectives(Axis::World, StreamId::Inter, mesh.size(),
-                             found.overWorld);
+                             found.overWorld, inter);
+  found.spread.inter = inter.bandwidth;
+  found.spread.interLatency = inter.latency;
+  found.spread.intra = intra.bandwidth;
+  found.spread.intraLatency = intra.latency;
 }
 
 void probeCluster(const ProbeOptions &options, Job &job) {
@@ -74,8 +79,10 @@ void probeCluster(const ProbeOptions &options, Job &job) {
   prober->measureComputing(found);
   LinkProbe links(*prober, job);
   progress.show("measuring copies");
-  found.h2d = links.measureCopies(StreamId::H2D);
-  found.d2h = links.measureCopies(StreamId::D2H);
+  LinkScatter copies;
+  found.h2d = links.measureCopies(StreamId::H2D, copies);
+  found.d2h = links.measureCopies(StreamId::D2H, copies);
+  found.spread.copies = copies.bandwidth;
   if (prober->limits().hasTwoMemories)
     found.hostBandwidth = links.measureBothWays(found.h2d, found.d2h);
   progress.show("measuring links");

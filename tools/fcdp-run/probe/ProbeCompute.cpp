@@ -2,9 +2,7 @@
 #include "probe/ProbeCompute.h"
 
 #include "codec/MessageCodec.h"
-#include "core/StepRecorder.h"
 #include "operators/TorchTypes.h"
-#include "session/OverRanks.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
@@ -17,7 +15,6 @@ namespace fcdp::run {
 
 namespace {
 
-constexpr int kTimedProducts = 5;
 /// Long enough for clocks, short enough for types that have no fast kernel.
 constexpr double kEnoughSeconds = 0.02;
 constexpr int64_t kLeastRows = 128, kMostRows = 1024;
@@ -25,49 +22,40 @@ constexpr int64_t kLeastRows = 128, kMostRows = 1024;
 constexpr int64_t kCopiedBytes = 64 << 20;
 constexpr int kLaunches = 1000;
 
-/// The median of some runs, after one that is not counted.
-template <typename Work>
-double timeOf(Work work) {
-  work();
-  std::vector<double> seconds;
-  for (int i = 0; i < kTimedProducts; ++i) {
-    double begin = readClock();
-    work();
-    seconds.push_back(readClock() - begin);
-  }
-  return medianOf(seconds);
+SteadyTime over(SteadyTime time, double count) {
+  return {time.seconds / count, time.scatter};
 }
 
 } // namespace
 
-double secondsPerFlop(DType type) {
+SteadyTime timeOfFlop(DType type, const SteadyTimer &time) {
   at::NoGradGuard noGrad;
   for (int64_t rows = kLeastRows;; rows *= 2) {
     at::Tensor left = at::ones({rows, rows}, toScalarType(type));
     at::Tensor right = left.clone(), product = left.clone();
-    double seconds = timeOf([&] { at::mm_out(product, left, right); });
-    if (seconds >= kEnoughSeconds || rows >= kMostRows)
-      return seconds / (2 * double(rows) * double(rows) * double(rows));
+    SteadyTime found = time([&] { at::mm_out(product, left, right); });
+    if (found.seconds >= kEnoughSeconds || rows >= kMostRows)
+      return over(found, 2 * double(rows) * double(rows) * double(rows));
   }
 }
 
-double secondsPerByte() {
+SteadyTime timeOfByte(const SteadyTimer &time) {
   at::NoGradGuard noGrad;
   at::Tensor from = at::ones({kCopiedBytes}, at::kByte), to = from.clone();
-  return timeOf([&] { to.copy_(from); }) / (2 * double(kCopiedBytes));
+  return over(time([&] { to.copy_(from); }), 2 * double(kCopiedBytes));
 }
 
-double secondsPerLaunch() {
+SteadyTime timeOfLaunch(const SteadyTimer &time) {
   at::NoGradGuard noGrad;
   at::Tensor one = at::ones({4}, at::kFloat), sum = one.clone();
-  return timeOf([&] {
-           for (int i = 0; i < kLaunches; ++i)
-             at::add_out(sum, one, one);
-         }) /
-         kLaunches;
+  return over(time([&] {
+                for (int i = 0; i < kLaunches; ++i)
+                  at::add_out(sum, one, one);
+              }),
+              kLaunches);
 }
 
-double secondsPerCodedByte() {
+SteadyTime timeOfCodedByte(const SteadyTimer &time) {
   // Parameters after a step at a usual learning rate: most have moved by one or
   // two of the steps of bf16, about 2 bits of entropy.
   constexpr size_t count = 1 << 20;
@@ -82,11 +70,11 @@ double secondsPerCodedByte() {
   std::vector<std::byte> decoded(bytes.size());
   MessageCodec codec;
   const MessageCoding coding{WireCode::Delta, DType::BF16, 1};
-  double seconds = timeOf([&] {
-    codec.encode(coding, bytes, references, message);
-    codec.decode(coding, message, references, decoded);
-  });
-  return seconds / (2 * double(bytes.size()));
+  return over(time([&] {
+                codec.encode(coding, bytes, references, message);
+                codec.decode(coding, message, references, decoded);
+              }),
+              2 * double(bytes.size()));
 }
 
 } // namespace fcdp::run

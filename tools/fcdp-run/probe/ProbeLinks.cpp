@@ -17,7 +17,6 @@ constexpr size_t kBlock = 4 << 20;
 /// Copies in both directions take so long in each, if they do not slow down
 /// each other. If they take longer than this factor, they do.
 constexpr double kBothSeconds = 0.04, kSlowedDown = 1.1;
-constexpr int kRepetitions = 5;
 /// Transfers behind one another take so long together.
 constexpr double kRowSeconds = 0.01;
 /// A clock's tick, where something took less.
@@ -25,10 +24,11 @@ constexpr double kLeastSeconds = 1e-9;
 
 } // namespace
 
-/// Returns the median of some transfers, by all ranks or by one of each node,
-/// in seconds, after one that is not counted.
-double LinkProbe::timeTransfer(const Transfer &transfer, size_t bytes,
-                               int inRow, std::optional<uint32_t> onlyLocal) {
+/// Returns the time of transfers by all ranks, or by one of each node, after
+/// one that is not counted.
+SteadyTime LinkProbe::timeTransfer(const Transfer &transfer, size_t bytes,
+                                   int inRow,
+                                   std::optional<uint32_t> onlyLocal) {
   bool isMine = !onlyLocal || *onlyLocal == job.place().local;
   if (isMine) {
     transfer.issue(bytes);
@@ -38,18 +38,18 @@ double LinkProbe::timeTransfer(const Transfer &transfer, size_t bytes,
     for (int i = 0; i < inRow; ++i)
       transfer.issue(bytes);
   };
-  std::vector<double> seconds;
-  for (int i = 0; i < kRepetitions; ++i) {
+  // The mean includes ranks that did nothing.
+  const double factor =
+      onlyLocal && !transfer.axis ? double(job.mesh().locals) : 1;
+  return takeSteady([&] {
     job.barrier("begin of a transfer of the probe");
     double own = isMine ? prober.time({transfer.stream}, work) / inRow : 0;
-    double ofRanks =
-        secondsOverRanks(job.mesh(), transfer.axis,
-                         job.gather({&own, 1}, "exchange of the probe"));
-    // The mean includes ranks that did nothing.
-    bool isMean = onlyLocal && !transfer.axis;
-    seconds.push_back(isMean ? ofRanks * job.mesh().locals : ofRanks);
-  }
-  return std::max(medianOf(seconds), kLeastSeconds);
+    return std::max(
+        factor *
+            secondsOverRanks(job.mesh(), transfer.axis,
+                             job.gather({&own, 1}, "exchange of the probe")),
+        kLeastSeconds);
+  });
 }
 
 /// Lets the ranks of a node transfer one after the other what took
@@ -58,11 +58,12 @@ uint32_t LinkProbe::findSharers(const Transfer &transfer, size_t bytes,
                                 double secondsOfAll) {
   std::vector<double> alone;
   for (uint32_t local = 0; local < job.mesh().locals; ++local)
-    alone.push_back(timeTransfer(transfer, bytes, 1, local));
+    alone.push_back(timeTransfer(transfer, bytes, 1, local).seconds);
   return countSharers(secondsOfAll / medianOf(alone), job.mesh().locals);
 }
 
-std::vector<TimedSize> LinkProbe::measureSizes(const Transfer &transfer) {
+std::vector<TimedSize> LinkProbe::measureSizes(const Transfer &transfer,
+                                               LinkScatter &scatter) {
   const TransferLimits limits = prober.limits();
   std::vector<TimedSize> times;
   // Memory that is touched first takes longer.
@@ -71,11 +72,16 @@ std::vector<TimedSize> LinkProbe::measureSizes(const Transfer &transfer) {
   size_t bytes = std::min(kLeastTransfer, transfer.mostBytes);
   int inRow = limits.mostInRow;
   while (true) {
-    double median = timeTransfer(transfer, bytes, inRow);
+    SteadyTime found = timeTransfer(transfer, bytes, inRow);
+    const double median = found.seconds;
+    if (times.empty())
+      scatter.latency = std::max(scatter.latency, found.scatter);
     times.push_back({double(bytes) * transfer.perByte, median});
     // All ranks have the same number.
-    if (median > limits.longSeconds || bytes == transfer.mostBytes)
+    if (median > limits.longSeconds || bytes == transfer.mostBytes) {
+      scatter.bandwidth = std::max(scatter.bandwidth, found.scatter);
       return times;
+    }
     bytes = std::min(bytes * kGrowthOfTransfers, transfer.mostBytes);
     inRow = std::clamp(int(kRowSeconds / median), 1, limits.mostInRow);
   }
@@ -106,7 +112,8 @@ Collective LinkProbe::makeCollective(Axis axis, StreamId stream) {
 
 SharedLink LinkProbe::measureCollectives(Axis axis, StreamId stream,
                                          uint32_t ranks,
-                                         ProbedCollectives &measured) {
+                                         ProbedCollectives &measured,
+                                         LinkScatter &scatter) {
   Backend &device = prober.device();
   const size_t most = prober.mostPart(ranks);
   Collective collective = makeCollective(axis, stream);
@@ -125,14 +132,14 @@ SharedLink LinkProbe::measureCollectives(Axis axis, StreamId stream,
                        device.reduceScatter(collective);
                      },
                      most, axis, ranks - 1.0};
-  measured.gathers = measureSizes(gather);
-  measured.reductions = measureSizes(reduction);
+  measured.gathers = measureSizes(gather, scatter);
+  measured.reductions = measureSizes(reduction, scatter);
   // A gather within a node needs all ranks of the node.
   return axis == Axis::Node ? measureLink(gather, measured.gathers)
                             : SharedLink{fitLink(measured.gathers)};
 }
 
-SharedLink LinkProbe::measureCopies(StreamId stream) {
+SharedLink LinkProbe::measureCopies(StreamId stream, LinkScatter &scatter) {
   Backend &backend = prober.device();
   std::byte *host = backend.hostBase() + kProbeWindow * job.place().local;
   std::byte *device = backend.deviceBase();
@@ -149,17 +156,17 @@ SharedLink LinkProbe::measureCopies(StreamId stream) {
     copy(kBlock);
   prober.finish();
   Transfer transfer{stream, copy, prober.limits().mostCopied, std::nullopt};
-  return measureLink(transfer, measureSizes(transfer));
+  return measureLink(transfer, measureSizes(transfer, scatter));
 }
 
 double LinkProbe::timeCopies(std::initializer_list<StreamId> streams,
                              const Work &work) {
-  std::vector<double> seconds;
-  for (int i = 0; i < kRepetitions; ++i) {
-    job.barrier("begin of a transfer of the probe");
-    seconds.push_back(prober.mean(prober.time(streams, work)));
-  }
-  return std::max(medianOf(seconds), kLeastSeconds);
+  return takeSteady([&] {
+           job.barrier("begin of a transfer of the probe");
+           return std::max(prober.mean(prober.time(streams, work)),
+                           kLeastSeconds);
+         })
+      .seconds;
 }
 
 std::optional<double> LinkProbe::measureBothWays(const SharedLink &h2d,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "probe/Prober.h"
+#include "probe/Steady.h"
 
 #include <functional>
 #include <optional>
@@ -11,17 +12,25 @@
 
 namespace fcdp::run {
 
+/// How much the times of a link's largest and of its least transfers scatter,
+/// as takeSteady has it.
+struct LinkScatter {
+  double bandwidth = 0, latency = 0;
+};
+
 /// Used by one thread of each rank. All ranks call the same functions in the
-/// same order.
+/// same order. Functions raise the scatter that they are given to what they
+/// find.
 class LinkProbe {
 public:
   LinkProbe(Prober &prober, Job &job) : prober(prober), job(job) {}
 
   /// Measures copies between device and host.
-  SharedLink measureCopies(StreamId stream);
+  SharedLink measureCopies(StreamId stream, LinkScatter &scatter);
   /// Measures collectives along an axis of `ranks`.
   SharedLink measureCollectives(Axis axis, StreamId stream, uint32_t ranks,
-                                ProbedCollectives &measured);
+                                ProbedCollectives &measured,
+                                LinkScatter &scatter);
 
   /// Returns the bytes per second of a node's memory, if copies in both
   /// directions at once take longer than those in one.
@@ -39,14 +48,15 @@ private:
     double perByte = 1;
   };
 
-  double timeTransfer(const Transfer &transfer, size_t bytes, int inRow,
-                      std::optional<uint32_t> onlyLocal = {});
+  SteadyTime timeTransfer(const Transfer &transfer, size_t bytes, int inRow,
+                          std::optional<uint32_t> onlyLocal = {});
   /// Returns the median of runs of `work` on these streams, in seconds, of
   /// means over ranks.
   double timeCopies(std::initializer_list<StreamId> streams, const Work &work);
   uint32_t findSharers(const Transfer &transfer, size_t bytes,
                        double secondsOfAll);
-  std::vector<TimedSize> measureSizes(const Transfer &transfer);
+  std::vector<TimedSize> measureSizes(const Transfer &transfer,
+                                      LinkScatter &scatter);
   SharedLink measureLink(const Transfer &transfer,
                          const std::vector<TimedSize> &times);
   Collective makeCollective(Axis axis, StreamId stream);

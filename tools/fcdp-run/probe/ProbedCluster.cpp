@@ -11,20 +11,20 @@ namespace {
 
 /// How exactly a probe knows what it measures, as standard deviations of
 /// logarithms: what other machines of a cluster, and other hours, change.
-constexpr const char kSpread[] = R"(spread:
-  products: 0.03
-  memory: 0.03
-  launch: 0.1
-  inter: 0.05
-  inter_latency: 0.1
-  intra: 0.05
-  intra_latency: 0.1
-  copies: 0.05
-)";
-constexpr const char kCodecSpread[] = "  codec: 0.05\n";
-constexpr const char kIssueSpread[] = "  issue: 0.1\n";
+constexpr ProbedSpread kLeastSpread{.products = 0.03,
+                                    .memory = 0.03,
+                                    .launch = 0.1,
+                                    .codec = 0.05,
+                                    .inter = 0.05,
+                                    .interLatency = 0.1,
+                                    .intra = 0.05,
+                                    .intraLatency = 0.1,
+                                    .copies = 0.05};
+constexpr double kIssueSpread = 0.1;
 /// Heads of other sizes reach other shares.
-constexpr const char kAttentionSpread[] = "  attention: 0.05\n";
+constexpr double kAttentionSpread = 0.05;
+/// The greatest that a description may have.
+constexpr double kMostSpread = 2;
 
 std::string spell(double number) {
   char text[32];
@@ -34,6 +34,32 @@ std::string spell(double number) {
 
 std::string entry(const char *key, const std::string &value) {
   return "  " + std::string(key) + ": " + value + "\n";
+}
+
+/// Measurements that scatter more say so.
+std::string describeSpread(const ProbedCluster &cluster) {
+  std::string text = "spread:\n";
+  auto add = [&](const char *key, double ProbedSpread::*value) {
+    text += entry(key, spell(std::min(
+                           std::max(cluster.spread.*value, kLeastSpread.*value),
+                           kMostSpread)));
+  };
+  add("products", &ProbedSpread::products);
+  add("memory", &ProbedSpread::memory);
+  add("launch", &ProbedSpread::launch);
+  add("inter", &ProbedSpread::inter);
+  add("inter_latency", &ProbedSpread::interLatency);
+  add("intra", &ProbedSpread::intra);
+  add("intra_latency", &ProbedSpread::intraLatency);
+  add("copies", &ProbedSpread::copies);
+  if (!cluster.gpu) // which codes no messages
+    add("codec", &ProbedSpread::codec);
+  else
+    text +=
+        entry("issue", spell(kIssueSpread)) +
+        (cluster.gpu->attention ? entry("attention", spell(kAttentionSpread))
+                                : "");
+  return text;
 }
 
 std::string describeSharing(uint32_t sharers, uint32_t locals) {
@@ -242,6 +268,8 @@ std::string toYaml(const ProbedCluster &cluster) {
           entry("launch_latency", spell(cluster.launchLatency));
   if (cluster.gpu)
     text += describeGpu(cluster);
+  else if (!cluster.products.empty())
+    text += describeProducts(cluster.products);
   text += "host:\n" + entry("memory", std::to_string(cluster.hostMemory));
   if (cluster.gpu)
     text += describeHostBandwidth(cluster.hostBandwidth) +
@@ -253,11 +281,9 @@ std::string toYaml(const ProbedCluster &cluster) {
   text += describeLink("h2d", cluster.h2d, locals, "");
   text += describeLink("d2h", cluster.d2h, locals, "");
   text += describeTables(cluster);
-  if (cluster.gpu) // which codes no messages
-    return text + "flat_collectives: ring\n" + kSpread + kIssueSpread +
-           (cluster.gpu->attention ? kAttentionSpread : "");
-  return text + "codec:\n" + entry("rate", spell(cluster.codecRate)) + kSpread +
-         kCodecSpread;
+  text += cluster.gpu ? "flat_collectives: ring\n"
+                      : "codec:\n" + entry("rate", spell(cluster.codecRate));
+  return text + describeSpread(cluster);
 }
 
 } // namespace fcdp::run

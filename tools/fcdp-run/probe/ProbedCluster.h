@@ -97,6 +97,13 @@ struct ProbedGpuFacts {
   std::vector<std::pair<DType, std::string>> missingTypes;
 };
 
+/// How much the samples of a measurement scatter, as takeSteady has it; 0 where
+/// that was not looked at.
+struct ProbedSpread {
+  double products = 0, memory = 0, launch = 0, codec = 0;
+  double inter = 0, interLatency = 0, intra = 0, intraLatency = 0, copies = 0;
+};
+
 struct ProbedCluster {
   Mesh mesh;
   /// Bytes of a rank's device and of a node's host memory.
@@ -106,6 +113,10 @@ struct ProbedCluster {
   double launchLatency = 0;                   ///< seconds
   /// Bytes of values per second that are coded, and that are decoded.
   double codecRate = 0;
+  /// Products of CPUs, besides the rates of the largest above. Those of GPUs
+  /// are below.
+  std::vector<ProbedProduct> products;
+  ProbedSpread spread;
   /// Set if the devices are GPUs.
   std::optional<ProbedGpuFacts> gpu;
   /// Bytes per second of a node's memory, if copies in both directions at once

@@ -140,9 +140,9 @@ class ToolError(RuntimeError):
 
 
 def environment(extra: Mapping[str, str] = {}) -> dict[str, str]:
-    """This process's environment without what a launcher may have left in it."""
+    """This process's environment without what a launcher may have left in it. No test measures machines unless it says so."""
     kept = {k: v for k, v in os.environ.items() if k not in LAUNCHER_VARIABLES and not k.startswith(("OMPI_", "SLURM_"))}
-    return {**kept, **extra}
+    return {**kept, "FCDP_STRATEGY": "fcdp", **extra}
 
 
 def rank_environment(config: Config, rank: int, port: int, host: str = "127.0.0.1") -> dict[str, str]:

@@ -3,10 +3,12 @@
 
 import contextlib
 import hashlib
+import json
 import subprocess
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -17,6 +19,7 @@ from fcdp.errors import StepError
 from fcdp.exporter import Exported, check_with_values, export_without_values
 from fcdp.loop.cache import place, read_step, work_folder
 from fcdp.loop.install import find_install
+from fcdp.loop.planning import AUTO, Planning, describe_choice, show_choice
 from fcdp.modes import in_mode, warn_of_evaluation_mode
 from fcdp.progress import shown_progress, start_stage
 from fcdp.scaled import UnitChecks
@@ -24,6 +27,16 @@ from fcdp.unreached import unreached_by_all, warn_of_unreached, without_unreache
 
 # The parts of an archive that do not change the step.
 _IGNORED = ("data/sample_inputs/", ".data/serialization_id")
+# Options whose values are files that a plan depends on.
+_FILES = ("--cluster=", "--profile=")
+
+
+@dataclass(frozen=True)
+class Built:
+    step: Path
+    """The compiled step."""
+    profile: Path | None
+    """The file from which the next start takes the times of this step's operations, if it is still to be written."""
 
 
 @torch.inference_mode(False)
@@ -35,7 +48,8 @@ def build(
     check: bool,
     evaluation: Call | None = None,
     greater: Sequence[Call] = (),
-) -> Path:
+    planning: Planning = Planning("fcdp"),
+) -> Built:
     """Returns the step's object in `cache`, where it is found again if the exported graphs and options are the same.
 
     It is made again if it is damaged, and is elsewhere if the cache cannot take it.
@@ -65,9 +79,17 @@ def build(
         left_out = unreached_by_all(unreached)
         options = without_unreached(options, left_out)
         warn_of_unreached(left_out)
+        options = [*planning.options, *options]
+        profile = _profile_of(archives, options, cache) if planning.is_measured else None
+        if profile is not None and _is_profile(profile):
+            options.append(f"--profile={profile}")
+            profile = None
+        if planning.strategy == AUTO:
+            start_stage("predicting the step")
+            show_choice(describe_choice(archives[0], options, planning))
         made = cache / f"{_digest(archives, options)}.so"
         if read_step(made) is not None:
-            return made
+            return Built(made, profile)
         if check:
             start_stage("comparing with eager PyTorch")
             unchecked: dict[str, str] = {}
@@ -77,7 +99,7 @@ def build(
         start_stage("compiling the step")
         written = folder / made.name
         _compile(programs, options, written)
-        return place(made, written.read_bytes())
+        return Built(place(made, written.read_bytes()), profile)
 
 
 def _export(model: nn.Module, call: Call, path: Path, train: bool) -> tuple[Exported, Callable[[], UnitChecks]]:
@@ -103,8 +125,8 @@ def _warn_of_unchecked(unchecked: dict[str, str]) -> None:
 
 
 def _digest(archives: list[Path], options: list[str]) -> str:
-    """Identifies the archives' programs, the options and the compiler."""
-    digest = hashlib.sha256(repr(options).encode())
+    """Identifies the archives' programs, the options with the contents of their files, and the compiler."""
+    digest = hashlib.sha256(repr([_with_content(option) for option in options]).encode())
     compiler = find_install().compiler.stat()
     digest.update(f"{compiler.st_size} {compiler.st_mtime_ns}".encode())
     for archive in archives:
@@ -114,6 +136,27 @@ def _digest(archives: list[Path], options: list[str]) -> str:
                     content = parts.read(name)
                     digest.update(f"{name} {len(content)}".encode() + content)
     return digest.hexdigest()
+
+
+def _with_content(option: str) -> str:
+    """Returns an option with the content of the file that it names in place of its path."""
+    prefix = next((name for name in _FILES if option.startswith(name)), None)
+    with contextlib.suppress(OSError):  # of the name of a preset; the compiler says what else is wrong
+        if prefix is not None:
+            return prefix + hashlib.sha256(Path(option.removeprefix(prefix)).read_bytes()).hexdigest()
+    return option
+
+
+def _profile_of(archives: list[Path], options: list[str], cache: Path) -> Path:
+    return cache / "profiles" / f"{_digest(archives, options)}.json"
+
+
+def _is_profile(path: Path) -> bool:
+    """Returns whether a whole profile is there. A damaged one is written again."""
+    try:
+        return "operators" in json.loads(path.read_text())
+    except (OSError, ValueError):
+        return False
 
 
 def _compile(programs: list[Path | str], options: list[str], out: Path) -> None:

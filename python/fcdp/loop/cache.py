@@ -52,7 +52,7 @@ def place(path: Path, step: bytes) -> Path:
     If the cache cannot take it, warns, and returns the path of a file for this process alone.
     """
     try:
-        _write(path, step)
+        write_whole(path, step)
         return path
     except OSError as error:
         warnings.warn(
@@ -62,11 +62,12 @@ def place(path: Path, step: bytes) -> Path:
             stacklevel=2,
         )
     own = _own_folder() / path.name
-    _write(own, step)
+    write_whole(own, step)
     return own
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file so that no process ever sees a part of it. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".step-") as folder:
         written = Path(folder) / path.name

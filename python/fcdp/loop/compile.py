@@ -18,6 +18,7 @@ from fcdp.loop.install import load_library
 from fcdp.loop.job import Job, find_launch
 from fcdp.loop.library import call
 from fcdp.loop.optimizer import optimizer_options
+from fcdp.loop.planning import PROFILED_STEPS, plan_for
 from fcdp.loop.step import Step, require_none_open
 from fcdp.loop.weights import load_files
 from fcdp.suggestions import did_you_mean, with_suggestions
@@ -33,7 +34,8 @@ def compile(
     example_inputs: Any,
     *,
     optimizer: str | torch.optim.Optimizer | Sequence[torch.optim.Optimizer] = "adamw",
-    strategy: str = "fcdp",
+    strategy: str | None = None,
+    cluster: str | os.PathLike[str] | None = None,
     micro_batches: int = 1,
     loss_fn: LossFn | None = None,
     eval_inputs: Any = None,
@@ -70,6 +72,13 @@ def compile(
         fcdp.optimizers.Lion, over the model's parameters, or a torch.optim.Muon over its matrices (or an Adafactor over
         some parameters) and another one over the rest, [muon, adamw]. Their settings and parameter groups are taken over.
         They make no steps themselves.
+    strategy: where gathered parameters are kept, as fcdp-compile --strategy takes it: "fcdp", "zero3", "hsdp" and others. By
+        default "auto", which plans the fastest step for the job's machines and links (docs/strategies.md). A job of one rank
+        has nothing to choose. The first job on some machines measures them, which takes 10 seconds on CPUs and up to 60 on
+        GPUs; what it finds is kept in the cache. The first steps are measured, too, and the next job plans with their times.
+        Two lines on rank 0's standard error say what was chosen. The variable FCDP_STRATEGY names one for programs that do not.
+    cluster: a description of the job's machines, for "auto" and in place of that measurement: a file (docs/cluster.md) or
+        the name of a preset; by default FCDP_CLUSTER, if it is set.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
     weights: files or folders with the parameters' values, as fcdp-run --weights takes them. Folders of Transformers
         whose tensors are not the model's are converted, which takes as much of the cache's disk until they are read.
@@ -112,23 +121,29 @@ def compile(
     examples = [example, *(call_of(inputs) for inputs in more_inputs)]
     evaluation = None if eval_inputs is None else call_of(eval_inputs)
     folder = Path(cache) if cache is not None else default_cache()
+    planning = plan_for(job, model, strategy, cluster, options, folder, threads, network_interface)
     arguments = [
         f"--nodes={job.launch.nodes}",
         f"--ranks-per-node={job.launch.ranks_per_node}",
-        f"--strategy={strategy}",
         f"--micro-batches={micro_batches}",
         *optimizer_options(optimizer, model),
         *([f"--loss-weight={loss_weight}"] if loss_weight is not None else []),
+        # cuDNN's attention is not deterministic, and a measured GPU may choose it.
+        *(["--compute-capability=8.0"] if deterministic and planning.is_measured else []),
         *options,
     ]
+    profile: list[Path] = []
 
     def make() -> Path:
         # Loads PyTorch's tracing, which takes seconds, on rank 0 only.
         from fcdp.loop.build import build
 
-        return build(model, example, arguments, folder, check, evaluation, examples[1:])
+        built = build(model, example, arguments, folder, check, evaluation, examples[1:], planning)
+        profile.extend([built.profile] if built.profile is not None else [])
+        return built.step
 
     path = _on_all_machines(job, folder, make)
+    is_profiled = job.first_makes("profile", lambda: b"yes" if profile else b"no") == b"yes"
     session = call(
         torch.classes.fcdp.Session,
         str(path),
@@ -144,9 +159,10 @@ def compile(
         deterministic,
         reductions_by,
         job.serves_store,
+        PROFILED_STEPS if is_profiled else 0,
         {
             "optimizer": " ".join(optimizer_options(optimizer, model)),
-            "strategy": strategy,
+            "strategy": planning.strategy,
             "micro_batches": str(micro_batches),
             "options": " ".join(options),
             "loss_weight": str(loss_weight),
@@ -163,7 +179,7 @@ def compile(
     job.forget()  # All ranks have it, or they could not have met.
     evaluated = None if evaluation is None else Arguments(evaluation, micro_batches=1)
     arguments_of_step = Arguments(examples[-1], micro_batches, may_be_smaller=len(examples) > 1)
-    step = Step(session, arguments_of_step, job, evaluated)
+    step = Step(session, arguments_of_step, job, evaluated, profile[0] if profile else None)
     if weights is None:
         step.load_model(model)
     else:

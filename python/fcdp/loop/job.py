@@ -81,6 +81,16 @@ class Job:
         """Collective. Returns what `make` returns on the first rank of this node. An error is raised on its ranks."""
         return self._one_makes(f"{key}/{self.launch.node}", self.launch.rank - self.launch.local, make)
 
+    def gather(self, key: str, value: bytes) -> list[bytes]:
+        """Collective. Returns the values of all ranks on rank 0, in their order, and none on other ranks."""
+        if self._store is None:
+            return [value]
+        ranks = range(1, self.launch.num_ranks)
+        if self.launch.rank == 0:
+            return [value, *(self._receive(f"{self._prefix}{key}/{rank}", rank) for rank in ranks)]
+        self._send(f"{self._prefix}{key}/{self.launch.rank}", b"+" + value)
+        return []
+
     def _one_makes(self, key: str, rank: int, make: Callable[[], bytes]) -> bytes:
         if self._store is None:
             return make()

@@ -2,6 +2,7 @@
 """Implements the step that fcdp.compile returns."""
 
 import atexit
+import contextlib
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +20,7 @@ from torch import nn
 
 from fcdp.errors import StepError
 from fcdp.loop.arguments import Arguments, Batch
+from fcdp.loop.cache import write_whole
 from fcdp.loop.job import Job
 from fcdp.loop.library import call
 from fcdp.loop.sharded import is_sharded, rows_of, to_dtensor
@@ -48,8 +51,12 @@ class Step:
     `evaluation_figures` are those of the last evaluation, and `evaluation_losses` the loss of each batch of this rank in it.
     """
 
-    def __init__(self, session: Any, arguments: Arguments, job: Job, evaluation: Arguments | None = None):
+    def __init__(
+        self, session: Any, arguments: Arguments, job: Job, evaluation: Arguments | None = None, profile: Path | None = None
+    ):
+        """`profile` is the file for the times of the first steps' operations, on rank 0, if they are measured."""
         self._session = session
+        self._profile = profile
         self._arguments = arguments
         self._evaluation = evaluation
         self._states = call(session.states)
@@ -104,7 +111,17 @@ class Step:
 
     def _run(self, inputs: list[torch.Tensor]) -> torch.Tensor:
         self.figures = dict(call(self._open().step, inputs))
+        if self._profile is not None:
+            self._keep_profile(self._profile)
         return _number(self.figures["loss"])
+
+    def _keep_profile(self, path: Path) -> None:
+        """Writes the profile of the first steps once they have run. The next start does without one that cannot be written."""
+        text = call(self._open().take_profile)
+        if text is not None:
+            self._profile = None
+            with contextlib.suppress(OSError):
+                write_whole(path, text.encode())
 
     @property
     def learning_rate(self) -> float:

@@ -9,7 +9,7 @@
 namespace fcdp {
 
 /// Gives the learning rate of each optimizer step as a factor of a base rate.
-/// docs/schedules.md has the formulas. Immutable, hence thread-safe.
+/// docs/optimizers.md has the formulas. Immutable, hence thread-safe.
 class Schedule {
 public:
   /// The factor is always 1.

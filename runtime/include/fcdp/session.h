@@ -263,7 +263,7 @@ int64_t fcdp_session_num_steps(const fcdp_session *session);
  * finite and at least 0. */
 fcdp_status fcdp_session_set_learning_rate(fcdp_session *session, double base);
 /* Sets by which factor of the base rate each step trains, as fcdp-run
- * --schedule does: "cosine,warmup=100,steps=10000,min=0.1". docs/schedules.md
+ * --schedule does: "cosine,warmup=100,steps=10000,min=0.1". docs/optimizers.md
  * has all of them. */
 fcdp_status fcdp_session_set_schedule(fcdp_session *session,
                                       const char *schedule);

@@ -14,7 +14,7 @@ static constexpr char kOverview[] =
 IN is an archive that fcdp.export wrote (.pt2), a step as MLIR text at any
 phase, the plan of a compiled step as JSON, or a compiled step. Several archives
 are one step of several shapes, from the smallest to the greatest; each step of
-a job runs the smallest that all ranks' rows fit into (docs/shapes.md). OUT is a shared
+a job runs the smallest that all ranks' rows fit into (docs/batches.md). OUT is a shared
 object for fcdp-run; a name that ends in .o or .ll asks for a relocatable object
 or for LLVM IR.
 

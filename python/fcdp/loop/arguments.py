@@ -113,7 +113,7 @@ class Arguments:
             return "add example inputs of that shape to more_inputs of fcdp.compile, or cut the batch"
         lengths = (
             "give fcdp.compile more_inputs=[...], example inputs up to the greatest shape, and pad={...}, the values that fill a "
-            "batch up (docs/shapes.md)"
+            "batch up (docs/batches.md)"
         )
         if found[1:] == expected[1:]:
             return f"drop the last batch if it has fewer rows (DataLoader(drop_last=True)), or {lengths}"

@@ -66,7 +66,7 @@ def compile(
     eval_inputs: one batch of one rank for `step.evaluate`, whose shapes may differ. The model is evaluated in the mode
         of model.eval(), with the same loss_fn.
     more_inputs: further example inputs, each with greater shapes than those before it, for a step of several shapes: each step
-        runs in the smallest that the tensors of all ranks fit into (docs/shapes.md).
+        runs in the smallest that the tensors of all ranks fit into (docs/batches.md).
     pad: the values of elements with which tensors are padded up to that shape, by the input's name; 0 by default.
     optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW, SGD or Adafactor of torch.optim, or
         fcdp.optimizers.Lion, over the model's parameters, or a torch.optim.Muon over its matrices (or an Adafactor over

@@ -319,7 +319,7 @@ fcdp_status fcdp_session_run(fcdp_session *session, const fcdp_tensor *inputs,
 
 /* Byte counts are of the step or evaluation alone. */
 typedef struct fcdp_figures {
-  /* The mean, weighted if the step weights its losses (docs/losses.md). */
+  /* The mean, weighted if the step weights its losses (docs/batches.md). */
   double loss;
   double seconds;
   uint64_t inter_bytes, intra_bytes; /* sent between nodes, and within one */
@@ -350,7 +350,7 @@ size_t fcdp_session_max_unread(const fcdp_session *session);
  * the mean; times and peaks are the greatest. */
 fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures);
 
-/* Evaluations: docs/evaluation.md. The inputs of a batch; none if the step was
+/* Evaluations: docs/batches.md. The inputs of a batch; none if the step was
  * compiled without an evaluation. */
 size_t fcdp_session_num_eval_inputs(const fcdp_session *session);
 fcdp_status fcdp_session_eval_input(const fcdp_session *session, size_t index,

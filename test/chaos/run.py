@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The long form of the suite: many tries of each kind, and a table of how many went wrong, for docs/reliability.md.
+"""The long form of the suite: many tries of each kind, and a table of how many went wrong, for docs/jobs.md.
 Ctrl-C ends it with the table so far.
 
     .venv/bin/python test/chaos/run.py --tries=50 --seed=1

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Predicts what parts of the CUDA backend are worth in a step of Llama 2 7B, by fcdp-sim (docs/cuda.md)."""
+"""Predicts what parts of the CUDA backend are worth in a step of Llama 2 7B, by fcdp-sim (docs/rationale/cuda.md)."""
 
 import argparse
 import json

@@ -5,18 +5,19 @@
 
 namespace fcdp {
 
-/// Whether `op` only shows its one tensor operand in another shape.
+/// Returns whether `op` does nothing but give its one tensor operand another
+/// shape.
 bool isView(mlir::Operation *op);
 
-/// Whether a result of `op` may be memory of its operands.
+/// Returns whether a result of `op` may share memory with its operands.
 bool mayAlias(mlir::Operation *op);
 
-/// All operations that use `value`'s memory: its users, and users of whatever
-/// may alias it.
+/// Returns all operations that use the memory of `value`: its users, and the
+/// users of all values that may alias it.
 llvm::SmallVector<mlir::Operation *> collectMemoryUsers(mlir::Value value);
 
-/// Returns the last of them in the block, or the operation that defines `value`
-/// if there is none.
+/// Returns the last operation of the block that uses the memory of `value`, or
+/// the operation that defines `value` if there is none.
 mlir::Operation *findLastMemoryUser(mlir::Value value);
 
 } // namespace fcdp

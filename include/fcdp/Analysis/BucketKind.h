@@ -20,17 +20,17 @@ struct BucketKind {
   bool trainable = false;
   /// Whether a function reads them, so that they are gathered at all.
   bool gathered = false;
-  /// The type in which the optimizer keeps a copy of them; null without one.
+  /// The type of the optimizer's master copy of them; null without one.
   mlir::Type master = {};
   /// The type to which gradients are converted for reductions; null if they are
   /// reduced as they are. `gradient` is the type after this.
   mlir::Type reduce = {};
   /// The optimizer that updates them, if any does.
   mlir::Attribute optimizer = {};
-  /// The blocks of them that are never split; null while that is open.
+  /// The blocks of them that are never split; null while that is undecided.
   mlir::Attribute layout = {};
 
-  /// An order without a meaning, for maps.
+  /// An arbitrary order, so that kinds can be keys of maps.
   bool operator<(const BucketKind &other) const {
     return getKey() < other.getKey();
   }

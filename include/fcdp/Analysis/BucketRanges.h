@@ -5,23 +5,24 @@
 
 namespace fcdp {
 
-/// A gather of one parameter or bucket of `unit`, by the bucket that it is to
-/// be gathered with.
+/// A gather of one parameter or bucket of `unit`, with the bucket that it will
+/// be part of.
 struct SourceGather {
   AllGatherOp gather;
   mlir::StringAttr unit;
   mlir::Operation *bucket;
 };
 
-/// The live range of its bucket's gathered copy that each gather is in, by
-/// bucket from 0; `gathers` are all of one block, in program order.
+/// Returns, for each gather, the index of the live range of its bucket's
+/// gathered copy, counted from 0 for each bucket. All of `gathers` are in one
+/// block, in program order.
 ///
 /// A bucket of one unit has the unit's live ranges, as `--fcdp-shard` found
-/// them. In one of several units, n-th ranges are one: it begins with the first
-/// of them and lasts until all have ended. So it is gathered no more often than
-/// the unit that is used most often, whatever runs between its units. Ranges
-/// that overlap, or with no use of a unit outside of the bucket between them,
-/// are one, too.
+/// them. A bucket of several units joins the n-th ranges of its units into one,
+/// which begins with the first of them and ends with the last. So the bucket is
+/// gathered as often as the unit that is used most often. Ranges are also
+/// joined if they overlap, or if no unit outside of the bucket is used between
+/// them.
 llvm::DenseMap<mlir::Operation *, int64_t>
 findBucketRanges(llvm::ArrayRef<SourceGather> gathers);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations whose results live in memory that the plan gives and takes back,
-// and the states that accumulate gradients.
+// Finds the operations whose results are in planned memory, and the states that
+// accumulate gradients.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
@@ -13,16 +13,17 @@ namespace fcdp {
 inline constexpr int64_t kBufferAlignment = 256;
 
 /// Returns the operation whose result lives as long as the scratch memory of
-/// `op`, which must need some: the one that defines the operand if that has a
-/// buffer, or else `op`.
+/// `op`, which must need some. This is the operation that defines the operand
+/// if it has a buffer, and `op` otherwise.
 mlir::Operation *getScratchOwner(BufferedOpInterface op);
 
-/// Sets the strides, in bytes, of the place that each rank's input of `gather`
-/// has inside the result; that of an axis which it is not over is left alone.
+/// Sets the strides, in bytes, between the ranks' inputs of `gather` inside its
+/// result. The stride of an axis that the gather does not use stays as it is.
 void addStrides(AllGatherOp gather, int64_t &nodeStride, int64_t &localStride);
 
-/// The states that hold sums of gradients: those of role `grad` by their
-/// bucket's name, as `fcdp.accumulate` names them, all others by their own.
+/// Returns the states that accumulate gradients. The keys are the names that
+/// `fcdp.accumulate` uses: the bucket's name for a state of role `grad`, the
+/// state's own name for all others.
 llvm::DenseMap<mlir::StringAttr, StateOp>
 collectAccumulators(mlir::ModuleOp module);
 

@@ -6,17 +6,17 @@
 
 namespace fcdp {
 
-/// The type that `op` casts to if it does nothing else, or null. A copy to
-/// another memory format is more than a cast.
+/// Returns the type that `op` casts to if it does nothing else, or null. A copy
+/// to another memory format is more than a cast.
 mlir::FloatType getCastType(mlir::Operation *op);
 
-/// Whether `op` shows each element of its operand once, in the same type. The
-/// cast of such a view has the view's own strides, so that the view of the cast
-/// is as good as the cast of the view; a slice's cast would be compact.
+/// Returns whether `op` shows each element of its operand once, in the same
+/// type. A cast of such a view keeps the view's strides, so the cast and the
+/// view may be exchanged. The cast of a slice would be compact.
 bool isWholeView(mlir::Operation *op);
 
-/// The one narrower type that all reads of `value`, through whole views or
-/// directly, cast it to; null if there is none.
+/// Returns the narrower type that all reads of `value`, directly or through
+/// whole views, cast it to, or null if they do not agree on one.
 mlir::FloatType findNarrowReadType(mlir::Value value);
 
 } // namespace fcdp

@@ -14,8 +14,8 @@ struct Fetch {
   /// The next operation that is part of no fetch. The copy is used from there
   /// on.
   mlir::Operation *use;
-  /// Index of the live range that it is for, counted over all units: a unit may
-  /// have several buckets.
+  /// Index of the copy's live range, counted over all units: a unit may have
+  /// several buckets.
   size_t range = 0;
 };
 

@@ -24,8 +24,8 @@ findInFlightStates(mlir::func::FuncOp function);
 /// in flight when its function ends. Null otherwise.
 ReleaseOp findInFlightRelease(mlir::Operation *op);
 
-/// Returns the event of a planned token, recorded here or by the function
-/// before; none if it is missing.
+/// Returns the event of a planned token, which this function or the one before
+/// it records. Returns none if the token has no event.
 std::optional<int64_t> findEvent(mlir::Value token);
 
 /// A token that crosses a function boundary: the boundary, and the token's
@@ -37,9 +37,9 @@ std::optional<BoundaryToken> findLiveOut(RecordOp record);
 /// Returns the live-in token that is the argument `position` of `function`.
 BoundaryToken getLiveIn(mlir::func::FuncOp function, unsigned position);
 
-/// Returns the operation of `after` where compute has waited for the token
-/// behind `release`, of a function that may come before it; the function's end
-/// if it does not wait.
+/// Returns the operation of `after`, a function that may follow, at which
+/// compute has waited for the token of `release`. Returns the end of `after` if
+/// it does not wait.
 mlir::Operation *findLiveInWait(ReleaseOp release, mlir::func::FuncOp after);
 
 } // namespace fcdp

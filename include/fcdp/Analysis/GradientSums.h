@@ -12,12 +12,13 @@ struct GradientSum {
   PackOp pack;
   /// The collectives, each over one axis or both, in program order.
   llvm::SmallVector<mlir::Operation *> steps;
-  /// Adds to a sum from host memory; null otherwise.
+  /// Adds the result to a gradient accumulator in host memory; null otherwise.
   AddOp add;
-  /// An accumulate; the store of a sum in host memory; or, of one that is not
-  /// stored, `add`.
+  /// The operation that completes the accumulation: an accumulate, the store of
+  /// an accumulator in host memory, or `add` if that result is not stored.
   mlir::Operation *sum = nullptr;
-  /// Whether an operation of the block reads it, so that it has to be there.
+  /// Whether an operation of the block reads the accumulator, so that the
+  /// accumulation has to be complete.
   bool isRead = false;
 };
 
@@ -47,8 +48,8 @@ private:
   std::optional<size_t> findUnit(const GradientSum &sum) const;
 
   mlir::Block &block;
-  /// Kept, for asking a block for its order after each move takes time in its
-  /// length.
+  /// The positions of the block's operations. They are stored, because a block
+  /// takes linear time to number its operations again after each move.
   llvm::DenseMap<mlir::Operation *, size_t> positions;
   llvm::SmallVector<mlir::Operation *> firstPacks;
   llvm::SmallVector<GradientSum> sums;

@@ -10,7 +10,8 @@ namespace fcdp {
 struct ParameterUse {
   ParameterOp parameter;
   mlir::OpOperand *operand;
-  /// Index of the live range of the parameter's unit that has the use, from 0.
+  /// Index from 0 of the live range of the parameter's unit that contains the
+  /// use.
   int64_t range;
 };
 
@@ -18,8 +19,8 @@ struct ParameterUse {
 /// parameters that no use of another unit interrupts.
 class LiveRangeCounter {
 public:
-  /// Returns the live range, counted over all units from 0, of the next use in
-  /// program order, which is one of `unit`.
+  /// Adds the next use in program order, which is a use of `unit`, and returns
+  /// its live range, counted over all units from 0.
   int64_t add(mlir::StringAttr unit) {
     if (isEnded || unit != lastUnit)
       ++last;
@@ -47,14 +48,15 @@ struct LiveRanges {
   llvm::DenseSet<mlir::Operation *> views;
 };
 
-/// Where a live range ends, beside at a use of another unit.
+/// The events that end a live range, besides a use of another unit.
 enum class RangeEnd {
   OtherUnit,
-  /// Also at the first use after recomputed calls that is not by one of them.
+  /// Also the first use after recomputed calls that is not by one of them.
   Recomputation
 };
 
-/// Requires reads in the form of `fcdp.read_parameter`.
+/// Returns the live ranges of `function`. Requires reads in the form of
+/// `fcdp.read_parameter`.
 LiveRanges findLiveRanges(mlir::Operation *function,
                           mlir::SymbolTableCollection &symbols,
                           RangeEnd end = RangeEnd::OtherUnit);

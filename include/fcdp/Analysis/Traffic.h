@@ -12,14 +12,14 @@ namespace fcdp {
 struct LinkBytes {
   uint64_t inter = 0, intra = 0, hostToDevice = 0, deviceToHost = 0;
 
-  /// Adds what `other` sends when it happens `times` times; a number that does
-  /// not fit stays at the greatest.
+  /// Adds `times` times the bytes of `other`. A count that overflows stays at
+  /// the greatest value.
   void add(const LinkBytes &other, uint64_t times = 1);
 };
 
-/// Returns the bytes that one rank sends and copies in `op`. Every part goes
-/// directly to its rank, as in the runtime over Gloo, also in collectives over
-/// both axes.
+/// Returns the bytes that one rank sends and copies in `op`. It assumes that
+/// every part is sent directly to its rank, as the runtime does over Gloo, also
+/// in collectives over both axes.
 LinkBytes predictTraffic(mlir::Operation *op, MeshOp mesh);
 
 /// Returns the bytes that one run of `function` sends and copies.
@@ -32,7 +32,7 @@ struct ArenaBytes {
   uint64_t host = 0;
 };
 
-/// The sizes of the arenas: the ends of the last buffers in them.
+/// Returns the sizes of the arenas, which end with their last buffers.
 ArenaBytes measureArenas(mlir::ModuleOp module);
 
 } // namespace fcdp

@@ -19,14 +19,15 @@
 
 namespace fcdp {
 
-/// Seconds that the one thread of a rank takes that issues work to its device,
-/// ahead of it. All are 0 where the device's own thread does that, as on a CPU.
+/// Seconds for which the one thread of a rank is busy when it issues work to
+/// the device, ahead of its execution. All are 0 if the device's own thread
+/// issues, as on a CPU.
 struct IssueTimes {
-  /// An operator, and one whose results are views.
+  /// An operator, and an operator whose results are views.
   double op = 0, view = 0;
-  /// A collective, and a copy to or from host memory unless `copy` says it.
+  /// A collective. Also a copy to or from host memory, unless `copy` is set.
   double transfer = 0;
-  /// What happens once a step, such as reading the next batch.
+  /// Work that happens once per step, such as reading the next batch.
   double step = 0;
   std::optional<double> copy;
 
@@ -68,14 +69,16 @@ struct Link {
   int64_t ranksPerSwitch = 0;
 };
 
-/// The coding of what is sent between nodes (docs/wires.md). The defaults were
-/// measured on one core of a server, for a model in bf16 at a learning rate of
-/// 1e-4.
+/// The coding of values that are sent between nodes (docs/wires.md). The
+/// defaults were measured on one core of a server, for a model in bf16 at a
+/// learning rate of 1e-4.
 struct Codec {
-  /// Bytes of values per second that a rank codes, and that it decodes.
+  /// The rate in bytes of values per second at which a rank codes, and at which
+  /// it decodes.
   double rate = 1e9;
-  /// Bits that a value of 16 bits takes: the difference of a parameter from one
-  /// step to the next, and a gradient with its exponent coded.
+  /// The number of bits that a value of 16 bits is coded in: the difference of
+  /// a parameter from one step to the next, and a gradient with a coded
+  /// exponent.
   double deltaBits = 2.4, codedBits = 11.4;
 };
 
@@ -96,12 +99,12 @@ enum class Fusion {
   pointwise
 };
 
-/// What sums gradients over micro-batches on a rank.
+/// The operation that accumulates gradients over micro-batches on a rank.
 enum class SummedBy {
   /// The plan's operations: a pack, a cast to f32 and an addition.
   plan,
-  /// One kernel, which reads a gradient and its sum, and writes the sum, as
-  /// PyTorch's autograd.
+  /// One kernel that reads a gradient and its accumulator, and writes the
+  /// accumulator, as PyTorch's autograd does.
   add,
   /// The products that compute the gradients.
   product
@@ -109,7 +112,8 @@ enum class SummedBy {
 
 struct LocalSums {
   SummedBy by = SummedBy::plan;
-  /// The size of an element of the sum, if it is not the plan's.
+  /// The size in bytes of an element of the accumulator, if it is not the
+  /// plan's.
   int64_t bytes = 4;
 };
 
@@ -127,29 +131,30 @@ struct Cluster {
   Codec codec;
   Fusion fusion = Fusion::none;
   LocalSums localSums;
-  /// How unevenly a mixture's tokens choose its experts: the load of the i-th
-  /// is in proportion to 1 / i^expertSkew. 0 if all have the same.
+  /// The imbalance of a mixture of experts: the load of the i-th expert is in
+  /// proportion to 1 / i^expertSkew. With 0, all experts have the same load.
   double expertSkew = 0;
   Spread spread;
   /// Measured durations of operations, used in place of estimates. Null if
   /// there is no profile. It is not part of the YAML description.
   std::shared_ptr<const Profile> profile;
 
-  /// Lets what was measured replace estimates.
+  /// Sets the measured durations, which replace estimates.
   void setProfile(std::shared_ptr<const Profile> measured);
-  /// Changes the bandwidth between nodes. Measured collectives change with it:
-  /// the part of their time that is in proportion to bytes.
+  /// Changes the bandwidth between nodes. The times of measured collectives
+  /// change with it, in the part that is in proportion to bytes.
   void setInterBandwidth(double bandwidth);
 
   int64_t getWorldSize() const { return nodes * ranksPerNode; }
-  /// Returns what a plan may use of each device, and what it may not.
+  /// Returns the bytes of each device that a plan may use, and those that are
+  /// reserved.
   DeviceCapacity getDeviceCapacity() const {
     return divideMemory(device.memory, device.reserve, getWorldSize());
   }
   /// Returns the number of ranks that share one domain of `link`.
   int64_t getSharers(const Link &link) const;
-  /// Returns the seconds that it takes if every rank reads or writes `bytes` of
-  /// host memory, or 0 if the host's bandwidth is not known.
+  /// Returns the seconds for every rank to read or write `bytes` of host
+  /// memory, or 0 if the host's bandwidth is not known.
   double getHostMemoryTime(double bytes) const;
   /// Returns an error if a number is out of range or contradicts another one.
   /// The readers call it, and so must any code that changes a cluster.

@@ -37,10 +37,10 @@ TransferCost costOfTransfer(const Cluster &cluster, const Link &link,
 TransferCost costOfDirect(const Cluster &cluster, const Link &link,
                           int64_t ranks, double partBytes);
 
-/// Returns the cost of a collective by the cluster's tables, or nothing if they
-/// do not say. `ranks` is the number of ranks in one group of `set`, and each
-/// ends or begins with `partBytes`. The link is busy for the time that the
-/// bytes take at the highest rate of any size. The rest is latency. If the
+/// Returns the cost of a collective by the cluster's tables, or none if they do
+/// not cover it. `ranks` is the number of ranks in one group of `set`, and each
+/// ends or begins with `partBytes`. The link counts as busy for the time of the
+/// bytes at the table's highest rate. The rest of the time is latency. If the
 /// bandwidth between nodes is changed, the time on the link between nodes
 /// changes with it, but a flat collective is no faster than the ranks of a
 /// node.
@@ -53,8 +53,8 @@ std::optional<TransferCost> costOfMeasured(const Cluster &cluster, RankSet set,
 bool isLimitedByNetwork(const Cluster &cluster, CollectiveKind kind,
                         double partBytes);
 
-/// Returns the seconds that it takes to sum `ranks` received parts in memory.
-/// Each part is read once and the result is written once.
+/// Returns the seconds to sum `ranks` received parts in memory. Each part is
+/// read once and the result is written once.
 double costOfSum(const Device &device, int64_t ranks, double partBytes);
 
 /// The cost of a collective over all ranks that uses both kinds of links at the

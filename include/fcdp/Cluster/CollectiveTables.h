@@ -34,11 +34,11 @@ const char *stringify(RankSet set);
 const char *stringify(CollectiveKind kind);
 
 /// Bytes per second of one rank: (n-1)/n of the whole, divided by the time, for
-/// n ranks. The whole is what a gather gives to each rank, or what a reduction
-/// takes from each (nccl-tests, doc/PERFORMANCE.md).
+/// n ranks. The whole is the result of a gather, or the input of a reduction,
+/// on each rank (nccl-tests, doc/PERFORMANCE.md).
 struct BusBandwidth {
   double rate = 0;
-  /// The rate of the size that reaches the most on as many nodes.
+  /// The highest rate of any size on that number of nodes.
   double peak = 0;
 };
 
@@ -49,7 +49,7 @@ public:
   /// Adds a point, or replaces the one of the same size and nodes. Returns
   /// whether there was none.
   bool set(int64_t nodes, double bytes, double rate);
-  /// Multiplies the rates on so many nodes by `factor`.
+  /// Multiplies the rates on `nodes` nodes by `factor`.
   void scale(int64_t nodes, double factor);
   bool empty() const { return curves.empty(); }
   /// By number of nodes.
@@ -59,8 +59,8 @@ public:
   /// the line that joins them in logarithms, first in bytes and then in nodes.
   /// Beyond the largest size, and outside of the numbers of nodes, the nearest
   /// rate holds. Below the smallest size, the time stays that of the smallest.
-  /// Times on one node say nothing of several and the other way round: nothing
-  /// is returned if there are no others.
+  /// Rates on one node do not predict rates on several nodes, nor the reverse,
+  /// so it returns none if there are no others.
   std::optional<BusBandwidth> read(double bytes, int64_t nodes) const;
 
 private:
@@ -82,7 +82,7 @@ struct CollectiveTables {
   Kinds world, node, local;
   /// The number of ranks of a node that was measured.
   int64_t ranksPerNode = 0;
-  /// The bandwidth between nodes relative to what was measured. It changes the
+  /// The bandwidth between nodes relative to the measured one. It changes the
   /// part of a time that is in proportion to bytes.
   double interScale = 1;
 
@@ -94,8 +94,8 @@ struct CollectiveTables {
   }
   bool empty() const { return world.empty() && node.empty() && local.empty(); }
 
-  /// Returns the bandwidth of a collective on so many nodes, from its own table
-  /// or derived from that of another set of ranks:
+  /// Returns the bandwidth of a collective on `nodes` nodes, from its own table
+  /// or derived from the table of another set of ranks:
   ///
   /// - `world` on one node and `local` are the same collective.
   /// - `node` from `world`: in t seconds, flat rings over N nodes of g ranks
@@ -105,7 +105,7 @@ struct CollectiveTables {
   ///   of B(W)/g. It is a lower bound: within a node, rings may be slower than
   ///   its uplinks, and short messages wait for G - 1 steps instead of N - 1.
   /// - A gather and a reduction move the same bytes in opposite directions, so
-  ///   each stands for the other.
+  ///   each is used in place of the other.
   std::optional<BusBandwidth> read(RankSet set, CollectiveKind kind,
                                    double bytes, int64_t nodes) const;
 

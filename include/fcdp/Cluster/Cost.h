@@ -23,10 +23,10 @@ struct Cost {
   /// host. If concurrent streams demand more than there is, they share the
   /// bandwidth in proportion to their demand.
   double deviceMemory = 0, hostMemory = 0;
-  /// Share of the device's processors that it holds meanwhile. What computes at
+  /// Share of the device's processors that it occupies. Compute that runs at
   /// the same time has the rest.
   double processors = 0;
-  /// Seconds that the thread takes that issues it.
+  /// Seconds for which the issuing thread is busy.
   double issue = 0;
 
   /// Returns the duration in seconds if nothing else uses the resource.

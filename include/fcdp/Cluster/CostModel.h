@@ -11,10 +11,9 @@
 
 namespace fcdp {
 
-/// Returns measured costs if the cluster has a profile with the operation, and
-/// estimates from the cluster's description otherwise. Callers do not see the
-/// difference. It serves the phases from sharded on, and ATen calls in every
-/// phase.
+/// Gives measured costs if the cluster has a profile with the operation, and
+/// estimates from the cluster's description otherwise. It supports the phases
+/// from sharded on, and ATen calls in every phase.
 class CostModel {
 public:
   explicit CostModel(const Cluster &cluster) : cluster(cluster) {}
@@ -32,16 +31,16 @@ public:
   /// Returns the cost of a reduction along `axis` that leaves a part of
   /// `partBytes` on each of `ranks` ranks.
   Cost costOfReduction(Axis axis, int64_t ranks, double partBytes) const;
-  /// Return the cost of the same over `node` by coded messages. Values are
-  /// coded before any is sent, and decoded after the last has arrived.
-  /// `elementBytes` is the size of a gradient in the reduction, and `wire` is
-  /// not `raw`.
+  /// Return the cost of the same collectives over `node` with coded messages.
+  /// Values are coded before any is sent, and decoded after the last has
+  /// arrived. `elementBytes` is the size of a gradient in the reduction, and
+  /// `wire` is not `raw`.
   Cost costOfDeltaGather(int64_t ranks, double partBytes) const;
   Cost costOfCodedReduction(int64_t ranks, double partBytes,
                             int64_t elementBytes, Wire wire) const;
-  /// Return the cost of the same over both axes in one step, by the cluster's
-  /// algorithm. The cost names the link that takes longer; the other link is in
-  /// use too, but for no longer.
+  /// Return the cost of the same collectives over both axes in one step, by the
+  /// cluster's algorithm. The cost names the link that takes longer. The other
+  /// link is also in use, but for no longer.
   Cost costOfFlatGather(double partBytes) const;
   Cost costOfFlatReduction(double partBytes) const;
   /// Return the cost of a copy of `bytes` per rank to or from host memory.

@@ -31,12 +31,12 @@ struct Product {
   double getFlops() const { return 2 * batch * m * n * k; }
 };
 
-/// `mean.batch` products in one kernel, whose sizes `divided` differ: those of
-/// a mixture's experts.
+/// The products of a mixture of experts: `mean.batch` products in one kernel
+/// that differ in the size that `divided` names.
 struct GroupedProduct {
-  /// Each product, if all are of the same size.
+  /// The size of each product, if all are equal.
   Product mean;
-  /// The rows, columns or summands that the groups share.
+  /// The size, of rows, columns or summands, that the groups divide among them.
   double Product::*divided = nullptr;
   /// The size of the i-th group is in proportion to 1 / i^skew (Zipf).
   double skew = 0;
@@ -51,11 +51,11 @@ struct MeasuredProduct {
 
 /// Shares of the peak rate that fused attention reaches, in (0, 1].
 struct AttentionRates {
-  /// By the number of keys. A curve without points is that of other products,
-  /// times a fixed share.
+  /// Rates by the number of keys. Without points, attention reaches the rate of
+  /// other products times a fixed share.
   RateCurve forward, backward;
-  /// The factors on these shares of a kernel that is given a mask, and of heads
-  /// of at most 64 elements.
+  /// The factors on these shares for a kernel that is given a mask, and for
+  /// heads of at most 64 elements.
   double masked = 1, narrow = 1;
 };
 
@@ -76,8 +76,8 @@ struct Device {
   /// Bytes per second, reads and writes together.
   double memoryBandwidth = 0;
   FlopRates flops;
-  /// The version of an NVIDIA GPU's instructions, which says what kernels it
-  /// has: 7.5 for a T4.
+  /// The version of an NVIDIA GPU's instructions, which determines the kernels
+  /// that it has: 7.5 for a T4.
   double computeCapability = 8;
   /// Shares of the peak compute rate and of `memoryBandwidth` that large
   /// operators reach, in (0, 1].
@@ -88,14 +88,14 @@ struct Device {
   /// Processors that each compute one tile of a product at a time; 0 if
   /// products of all shapes reach the same rate.
   int64_t processors = 0;
-  /// Measured products. The estimates of others are corrected by how the
-  /// nearest of them differ from their own estimates.
+  /// Measured products. Estimates of other products are corrected by the ratio
+  /// of measured to estimated time of the nearest ones.
   std::vector<MeasuredProduct> products;
   AttentionRates attention;
   /// Share of the processors that run a collective's kernel, in [0, 1).
   /// Products have the rest meanwhile.
   double collectiveShare = 0;
-  /// The share of the rates above, which are those of single kernels, that
+  /// The share of the rates above, which were measured on single kernels, that
   /// operators reach in training: clocks fall under sustained load, and caches
   /// are cold. In (0, 1].
   double sustained = 1;
@@ -105,15 +105,17 @@ struct Device {
   /// Seconds per operator in which the device is idle.
   double launchLatency = 0;
 
-  /// Returns the seconds that an operator takes that reads and writes `bytes`
-  /// in all.
+  /// Returns the seconds of an operator that reads and writes `bytes` in all.
   double getMemoryTime(double bytes) const;
-  /// Returns the seconds per byte of an operator that accesses very many.
+  /// Returns the seconds per byte of an operator that accesses a great number
+  /// of bytes.
   double getTimePerByte() const;
-  /// Returns the seconds of a product whose operands and results take `bytes`.
+  /// Returns the seconds of a product whose operands and results have `bytes`
+  /// in all.
   double getProductTime(RateType type, const Product &product,
                         double bytes) const;
-  /// Returns the seconds of the products of groups, which take `bytes` in all.
+  /// Returns the seconds of the products of groups, whose operands and results
+  /// have `bytes` in all.
   double getGroupedTime(RateType type, const GroupedProduct &products,
                         double bytes) const;
   /// Returns the factor by which the slowest of `devices` takes longer than the

@@ -11,7 +11,7 @@
 
 namespace fcdp {
 
-/// The reasons for which device memory is not a plan's.
+/// The reasons for which a plan may not use some device memory.
 enum class ReserveUse {
   /// The context of the driver, and the code of kernels.
   context,
@@ -19,22 +19,22 @@ enum class ReserveUse {
   communicators,
   /// The workspaces of libraries, such as cuBLAS's.
   workspace,
-  /// Memory that a caching allocator holds and does not use.
+  /// Memory that a caching allocator keeps but does not use.
   allocator
 };
 inline constexpr unsigned kNumReserveUses =
     static_cast<unsigned>(ReserveUse::allocator) + 1;
 /// Returns the name in descriptions and reports: "context".
 llvm::StringRef stringifyReserveUse(ReserveUse use);
-/// Returns what needs the memory, in words.
+/// Returns a description of what needs the memory.
 llvm::StringRef explainReserveUse(ReserveUse use);
 
-/// What a description of a cluster reserves of each device.
+/// The memory that the description of a cluster reserves on each device.
 struct DeviceReserve {
   /// Bytes.
   int64_t context = 0, communicators = 0, workspace = 0;
-  /// Relative to the memory that a plan takes. It is 0 for plans that fcdp
-  /// runs, whose memory has fixed places.
+  /// Relative to the memory of the plan. It is 0 for plans that fcdp runs,
+  /// whose memory has fixed places.
   double allocator = 0;
 };
 

@@ -10,7 +10,8 @@ namespace fcdp {
 struct FusedTraffic {
   /// Bytes of the values that the kernel reads or writes for this operator.
   double bytes = 0;
-  /// Whether the operator is the last of its kernel. The launch counts there.
+  /// Whether the operator is the last of its kernel. The launch is counted
+  /// there.
   bool isLast = true;
 };
 
@@ -18,9 +19,10 @@ struct FusedTraffic {
 /// memory and has no product.
 bool canBeFused(aten::CallOp call);
 
-/// Returns the traffic of a call that can be fused. It is joined with one that
-/// it reads from if both work on the same number of elements and no product
-/// lies between them. A value that is read in its kernel only is not written.
+/// Returns the traffic of a call that can be fused. It is joined with an
+/// operator that it reads from if both work on the same number of elements and
+/// no product is between them. A value that only its own kernel reads is not
+/// written.
 FusedTraffic measureFusedTraffic(aten::CallOp call);
 
 } // namespace fcdp

@@ -8,9 +8,9 @@
 
 namespace fcdp {
 
-/// Returns the bytes that another program reads and writes where the plan
-/// executes `op`, to sum gradients over micro-batches on each rank. None if
-/// `op` has no part in that, or if the program does as the plan
+/// Returns the bytes that another program reads and writes in place of `op` to
+/// accumulate gradients over micro-batches on each rank. Returns none if `op`
+/// has no part in that, or if the program works as the plan does
 /// (SummedBy::plan).
 std::optional<double> measureLocalSum(mlir::Operation *op,
                                       const LocalSums &sums);

@@ -21,8 +21,8 @@ struct OperatorWork {
   /// times; not used by fused attention.
   Product product;
   unsigned products = 0;
-  /// Set if `product.batch` groups share the sum of these sizes, each the size
-  /// of its expert's load.
+  /// The size that `product.batch` groups divide among them, each by its
+  /// expert's load; null if there are no groups.
   double Product::*divided = nullptr;
   /// Set if the arithmetic is that of fused attention.
   std::optional<AttentionWork> attention;

@@ -5,7 +5,7 @@
 
 namespace fcdp {
 
-/// How a rate grows with a size, as points that were measured.
+/// A rate as a function of a size, given by measured points.
 struct RateCurve {
   struct Point {
     double size = 0, rate = 0;
@@ -14,8 +14,8 @@ struct RateCurve {
   std::vector<Point> points;
 
   bool empty() const { return points.empty(); }
-  /// Returns the rate at `size`, between two points on the line that joins them
-  /// in logarithms, outside of them that of the nearest. Requires a point.
+  /// Returns the rate at `size`. It interpolates linearly in logarithms between
+  /// two points, and takes the nearest point outside of all. Requires a point.
   double read(double size) const;
 };
 

@@ -6,8 +6,8 @@
 namespace fcdp {
 
 /// Returns `cluster` with one input `factor` times as fast: rates are
-/// multiplied, and latencies divided by it. It is for the cost model only, and
-/// may be faster than its peaks.
+/// multiplied, and latencies divided by it. The result is for the cost model
+/// only, and its rates may exceed its peak rates.
 Cluster scaled(Cluster cluster, CostInput input, double factor);
 
 /// Returns whether costs on `cluster` depend on `input` at all.

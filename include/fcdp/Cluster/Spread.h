@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How exactly the inputs of the cost model are known. This code does not depend
-// on the IR.
+// The uncertainty of the inputs of the cost model. This code does not depend on
+// the IR.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -26,7 +26,7 @@ enum class CostInput {
   intraLatency,
   /// Copies between host and device.
   copies,
-  /// The coding of what is sent between nodes.
+  /// The coding of values that are sent between nodes.
   codec,
   /// The times of a profile.
   profile
@@ -36,31 +36,31 @@ inline constexpr unsigned kNumCostInputs =
 /// Returns the key in descriptions: "inter_latency".
 llvm::StringRef stringifyCostInput(CostInput input);
 
-/// Standard deviations of natural logarithms. 0.1 says that two of three true
-/// values are within about 10 % of the given one.
+/// Standard deviations of natural logarithms. A value of 0.1 means that two of
+/// three true values are within about 10 % of the given one.
 struct Spread {
-  /// By CostInput. The defaults are for figures of data sheets and published
-  /// microbenchmarks, which others have measured on other machines.
+  /// Indexed by CostInput. The defaults are for figures from data sheets and
+  /// from published microbenchmarks of other machines.
   std::array<double, kNumCostInputs> inputs{
       /*products=*/0.07,    /*attention=*/0.12, /*memory=*/0.07,
       /*launch=*/0.3,       /*issue=*/0.2,      /*inter=*/0.12,
       /*interLatency=*/0.3, /*intra=*/0.1,
       /*intraLatency=*/0.3, /*copies=*/0.1,     /*codec=*/0.2,
       /*profile=*/0.03};
-  /// The error of a step's time that is left if all inputs are right. It is
-  /// what puts 80 % of the validation's runs into their ranges, each source of
-  /// runs counted once (benchmarks/simulator/validate.py prints the same with
+  /// The error of a step's time that remains if all inputs are exact. With this
+  /// value, 80 % of the validation's runs are in their ranges, with each source
+  /// of runs counted once (benchmarks/simulator/validate.py also prints it with
   /// each source left out).
   double model = 0.11;
-  /// The same of the ratio of two strategies' times. It is smaller, because
-  /// most of what the model leaves out slows both down.
+  /// The same error for the ratio of two strategies' times. It is smaller,
+  /// because most effects that the model leaves out slow both down.
   double strategies = 0.02;
 
   double get(CostInput input) const {
     return inputs[static_cast<unsigned>(input)];
   }
 };
-/// The greatest spread that a description may have: a factor of 7.
+/// The greatest spread that a description may have: about a factor of 7.
 inline constexpr double kMaxSpread = 2;
 
 } // namespace fcdp

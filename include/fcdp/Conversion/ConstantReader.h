@@ -13,12 +13,12 @@
 
 namespace fcdp {
 
-/// Reads tensors of archives, each opened at the first: most steps have no
-/// constants.
+/// Reads tensors from archives. An archive is opened when its first tensor is
+/// read, because most steps have no constants.
 class ConstantReader {
 public:
-  /// The archives are those of the step, of its evaluation and of its variants
-  /// from 1 on; empty if they are not known.
+  /// Takes the archives of the step, of its evaluation, and of its variants
+  /// from 1 on. A path is empty if the archive is not known.
   ConstantReader(llvm::StringRef archive, llvm::StringRef evaluationArchive,
                  llvm::ArrayRef<llvm::StringRef> variantArchives = {});
   ~ConstantReader();
@@ -38,8 +38,8 @@ private:
 /// offset.
 uint64_t appendConstant(std::string &constants, llvm::ArrayRef<char> value);
 
-/// Reads the constants that `plan` names. They must be those that it was made
-/// with.
+/// Reads the constants that `plan` names. The archives must be those that the
+/// plan was made from.
 llvm::Expected<std::string> readConstants(const plan::PlanT &plan,
                                           TensorReader readTensor);
 

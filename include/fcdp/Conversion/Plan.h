@@ -21,29 +21,32 @@ struct CompiledPlan {
   std::string constants;
 };
 
-/// Describes `module`, which is in phase `planned`, and whose device memory is
-/// `memory`. Reads constants by `readTensor`. Errors go to the operations'
-/// diagnostics.
+/// Describes `module`, which is in phase `planned` and has the device memory
+/// `memory`. Reads constants by `readTensor`. Reports errors as diagnostics of
+/// the operations.
 mlir::FailureOr<CompiledPlan> buildPlan(mlir::ModuleOp module,
                                         DeviceMemoryAnalysis &memory,
                                         TensorReader readTensor);
 
-/// SHA-1 of `bytes`, 40 lower-case hex digits.
+/// Returns the SHA-1 of `bytes` as 40 lower-case hex digits.
 std::string hashBytes(llvm::StringRef bytes);
 
-/// The plan as FlatBuffers bytes; equal plans give equal bytes.
+/// Returns the plan as FlatBuffers bytes; equal plans give equal bytes.
 std::string packPlan(const plan::PlanT &plan);
-/// The plan in `bytes`, which are verified; `origin` is for messages.
+/// Verifies `bytes` and returns the plan in them. Errors name `origin`.
 llvm::Expected<std::unique_ptr<plan::PlanT>> unpackPlan(llvm::StringRef bytes,
                                                         llvm::StringRef origin);
 
-/// The plan as JSON by the schema, with every scalar, an operation a line.
+/// Returns the plan as JSON by the schema, with every scalar, and one operation
+/// per line.
 std::string printPlan(const plan::PlanT &plan);
-/// Reads what printPlan wrote, perhaps edited.
+/// Parses the output of printPlan, which may have been edited. Errors name
+/// `origin`.
 llvm::Expected<std::unique_ptr<plan::PlanT>> parsePlan(llvm::StringRef json,
                                                        llvm::StringRef origin);
 
-/// Adds what an object exports (fcdp/runtime.h) to a module as LLVM globals.
+/// Adds the symbols that an object exports (fcdp/runtime.h) to a module as LLVM
+/// globals.
 void addPlanGlobals(mlir::ModuleOp module, const CompiledPlan &compiled);
 
 } // namespace fcdp

@@ -11,8 +11,8 @@
 
 namespace fcdp {
 
-/// The archive that has the value of a constant: that of the evaluation, or
-/// that of a variant of the step.
+/// The archive that has the value of a constant: that of the evaluation, or of
+/// a variant of the step.
 struct ConstantSource {
   bool isEvaluation = false;
   uint32_t variant = 0;
@@ -23,7 +23,7 @@ struct ConstantSource {
   }
 };
 
-/// Gives the contiguous bytes of the tensor of that PyTorch name in that
+/// Returns the contiguous bytes of the tensor with that PyTorch name in that
 /// archive, or none if the archive was exported without weights.
 using TensorReader = llvm::function_ref<llvm::Expected<std::vector<char>>(
     llvm::StringRef name, ConstantSource source)>;

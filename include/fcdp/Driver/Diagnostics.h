@@ -15,8 +15,8 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
-/// Prints what passes decided, and what they could not do, as `file:line:
-/// remark: message` from now on. Analysis remarks stay silent.
+/// Lets the context print the decisions of passes, and what they could not do,
+/// as `file:line: remark: message` from now on. Analysis remarks stay silent.
 mlir::LogicalResult printRemarks(mlir::MLIRContext &context,
                                  llvm::raw_ostream &stream);
 

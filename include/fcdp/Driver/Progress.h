@@ -11,18 +11,18 @@
 
 namespace fcdp {
 
-/// Tells a waiting user what goes on: prints the stage that a long run is in,
-/// and those that follow. With `--mlir-timing`, prints how long each stage took
-/// when it is destroyed. Used by one thread; a second one keeps the time.
+/// Shows a waiting user the progress of a long run: prints its stage and those
+/// that follow. With `--mlir-timing`, the destructor prints the duration of
+/// each stage. One thread uses it; a second one measures the time.
 class Progress {
 public:
-  /// Prints nothing unless `enabled`; `tool` is its name.
+  /// Prints nothing unless `enabled`; messages begin with the name `tool`.
   Progress(llvm::StringRef tool, llvm::raw_ostream &stream, bool enabled);
   ~Progress();
 
   void start(llvm::StringRef stage);
 
-  /// Returns the timer of the present stage, for pass managers that run in it.
+  /// Returns the timer of the current stage, for pass managers that run in it.
   mlir::TimingScope &getTiming() { return stageTiming; }
 
 private:

@@ -10,23 +10,24 @@
 
 namespace fcdp {
 
-/// Reads a step, an archive that fcdp.export wrote or MLIR text at any phase.
-/// Null after an error, which is reported.
+/// Reads a step from an archive that fcdp.export wrote, or from MLIR text in
+/// any phase. Reports errors, and returns null after one.
 mlir::OwningOpRef<mlir::ModuleOp> readStep(llvm::StringRef input,
                                            mlir::MLIRContext &context);
 
-/// Refuses an output that is one of the archives that the module names, whose
-/// values a tool reads later.
+/// Refuses an output that is one of the archives that the module names, because
+/// tools read values from them later.
 llvm::Error checkArchives(mlir::ModuleOp module,
                           llvm::ArrayRef<NamedFile> outputs);
 
-/// Whether `module`, read from `input`, agrees with those of the options given
-/// that acted on it before. Reports each that it does not agree with.
+/// Returns success if `module`, read from `input`, agrees with the given
+/// options whose passes it has already been through. Reports each option that
+/// it does not agree with.
 mlir::LogicalResult checkPastDecisions(mlir::ModuleOp module,
                                        llvm::StringRef input,
                                        const StepOptions &options);
 
-/// Whether a plan differs from cluster to cluster.
+/// Returns whether a plan depends on the cluster.
 bool isPlannedForCluster(const PipelineOptions &options);
 
 /// Returns options without memory limits, except where `auto` plans for a
@@ -34,15 +35,14 @@ bool isPlannedForCluster(const PipelineOptions &options);
 /// much it exceeds the memory.
 PipelineOptions withoutBudget(PipelineOptions options);
 
-/// A step in phase planned, and what was measured of it.
+/// A step in phase planned, and its measurements.
 struct PlannedStep {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   StepFacts facts;
 };
 
-/// Returns a planned copy of `module`, decided for `described` where there is
-/// one; none after an error, which is reported. Passes are timed under
-/// `timing`.
+/// Returns a planned copy of `module`, decided for `described` if it is given.
+/// Reports errors, and returns none after one. Passes are timed under `timing`.
 std::optional<PlannedStep>
 planCopy(mlir::ModuleOp module, const PipelineOptions &options,
          mlir::TimingScope &timing,

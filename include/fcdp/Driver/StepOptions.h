@@ -11,7 +11,8 @@
 
 namespace fcdp {
 
-/// The table's options on the command line. To be made before that is parsed.
+/// The table's options on the command line. It must be constructed before the
+/// command line is parsed.
 class StepCommandLine {
 public:
   explicit StepCommandLine(llvm::cl::OptionCategory &category);
@@ -20,14 +21,14 @@ public:
   llvm::Expected<StepOptions> take() const;
 
 private:
-  /// One for each row of the table. All are text, as LLVM's parser of numbers
-  /// prints its complaints itself.
+  /// One list for each row of the table. All are text, because LLVM's number
+  /// parsers print errors themselves.
   std::deque<llvm::cl::list<std::string>> texts;
 };
 
-/// Parses as LLVM's tools do, but returns the first complaint as an error. Help
-/// shows the options in `category` and `--mlir-timing`. May end the program,
-/// after `--help`.
+/// Parses the command line as LLVM's tools do, but returns the first problem as
+/// an error. Help shows the options in `category` and `--mlir-timing`. After
+/// `--help` it may end the program.
 llvm::Error parseCommandLine(int argc, char **argv,
                              llvm::cl::OptionCategory &category,
                              llvm::StringRef overview);

@@ -9,9 +9,9 @@
 namespace fcdp {
 
 /// Plans and simulates each of `inputs` at all points of `axes`, which have
-/// different keys. `options`, whose cluster is required, has the values that
-/// are not swept. A plan serves all bandwidths and memories, unless its
-/// strategy is `auto`. The result of a point without a plan has the reason.
+/// different keys. `options`, which must name a cluster, gives the values that
+/// are not swept. One plan is used for all bandwidths and memories, unless its
+/// strategy is `auto`. The result of a point without a plan states the reason.
 /// Returns failure, with an error, if an input or the cluster cannot be read.
 mlir::FailureOr<Sweep> runSweep(llvm::ArrayRef<std::string> inputs,
                                 llvm::ArrayRef<SweepAxis> axes,

@@ -16,7 +16,8 @@ namespace fcdp {
 mlir::OwningOpRef<mlir::ModuleOp> importPt2(llvm::StringRef path,
                                             mlir::MLIRContext *context);
 
-/// Does the same for an archive in memory. Its identifier serves as the path.
+/// Does the same for an archive in memory. Errors name its identifier instead
+/// of a path.
 mlir::OwningOpRef<mlir::ModuleOp> importPt2(llvm::MemoryBufferRef archive,
                                             mlir::MLIRContext *context);
 

@@ -23,9 +23,9 @@ public:
   Pt2Tensors &operator=(Pt2Tensors &&);
   ~Pt2Tensors();
 
-  /// The contiguous little-endian bytes of the tensor of that PyTorch name (a
-  /// tied parameter: any of its names). `i1` takes a byte. None if the archive
-  /// was exported without weights.
+  /// Returns the contiguous little-endian bytes of the tensor with that PyTorch
+  /// name (any of its names for a tied parameter). An `i1` takes a byte.
+  /// Returns none if the archive was exported without weights.
   llvm::Expected<std::vector<char>> readTensor(llvm::StringRef name) const;
 
 private:

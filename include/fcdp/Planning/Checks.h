@@ -10,7 +10,7 @@
 
 namespace fcdp {
 
-/// `format` is printf's.
+/// Returns an error with a message that `format` describes as in printf.
 template <typename... Ts>
 llvm::Error makeError(const char *format, const Ts &...values) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), format,

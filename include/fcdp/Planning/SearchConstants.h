@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The thresholds and bounds of the searches behind strategy `auto` and
-// --fcdp-decide-overlap, each with its reason. Knows no IR.
+// The thresholds and bounds of the searches for strategy `auto` and
+// --fcdp-decide-overlap, each with its reason. This code does not use the IR.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ struct SearchConstants {
   //===--------------------------------------------------------------------===//
 
   /// Share of a step's time below which a difference does not count: the cost
-  /// model is not more exact. Among such plans the smallest is taken, and what
-  /// can save no more is not searched for.
+  /// model is not more exact. Among such plans the smallest is taken, and the
+  /// search does not look for savings below it.
   double sameTime = 1e-3;
-  /// Relative difference of two times that are equal but for the rounding of
+  /// Relative difference of two times that are equal except for the rounding of
   /// sums of doubles.
   double rounding = 1e-9;
 
@@ -26,17 +26,19 @@ struct SearchConstants {
   // Residency problems
   //===--------------------------------------------------------------------===//
 
-  /// Up to this many plans are all estimated: 4 residencies of 6 buckets, or of
-  /// 4 buckets where each may be flat. That takes well below a second.
+  /// The greatest number of plans that are all estimated: 4 residencies of 6
+  /// buckets, or of 4 buckets where each may be flat. That takes well below a
+  /// second.
   double exhaustivePlans = 4096;
-  /// Plans that a search of more estimates besides the uniform ones. It takes
-  /// about as long as an exhaustive one then.
+  /// The number of plans, besides the uniform ones, that the search estimates
+  /// if there are more. It then takes about as long as an exhaustive one.
   unsigned searchedPlans = 4000;
-  /// Micro-batches of a step that an estimate simulates. By then each lasts as
-  /// long as the one before it, and so do those that are left out.
+  /// The number of micro-batches of a step that an estimate simulates. By then
+  /// each takes as long as the one before it, and so do the later ones.
   int64_t simulatedMicroBatches = 5;
-  /// Numbers of units from 1 on that are compared as distances of fetches and
-  /// as reductions in flight. More cost memory and were never faster.
+  /// The number of distances of fetches, and of numbers of reductions in
+  /// flight, that are compared, in units from 1 on. Greater ones need more
+  /// memory and were never faster.
   int64_t comparedDistances = 3;
 
   //===--------------------------------------------------------------------===//
@@ -50,14 +52,14 @@ struct SearchConstants {
   /// part in so many. Estimates of memory may be too high by about as much,
   /// since results of operators share it with buffers.
   int64_t memorySlack = 4;
-  /// The best plans whose distances are decided one by one. That takes another
-  /// schedule of each.
+  /// The number of best plans whose distances are decided one by one. Each of
+  /// these needs another schedule.
   size_t refinedPlans = 3;
-  /// The fastest plans whose memory is planned, to take the smallest. Planning
-  /// takes longer than simulating.
+  /// The number of fastest plans whose memory is planned, to take the smallest.
+  /// Planning takes longer than simulating.
   size_t plannedPlans = 6;
-  /// Searches with a smaller and smaller estimate of the memory that there is,
-  /// until a plan fits. The first has nearly always been enough.
+  /// The number of searches, each with a smaller memory estimate, until a plan
+  /// fits. The first has nearly always been enough.
   int searches = 4;
 
   //===--------------------------------------------------------------------===//
@@ -65,8 +67,8 @@ struct SearchConstants {
   //===--------------------------------------------------------------------===//
 
   /// Collectives of a bucket in a micro-batch, and small operators around each:
-  /// a gather for the forward pass, one for the backward pass, a reduction. A
-  /// bucket fewer saves their latencies.
+  /// a gather for the forward pass, one for the backward pass, a reduction.
+  /// Merging a bucket into another saves their latencies.
   int collectivesPerBucket = 3, operatorsPerCollective = 3;
 
   //===--------------------------------------------------------------------===//
@@ -74,12 +76,13 @@ struct SearchConstants {
   //===--------------------------------------------------------------------===//
 
   /// Greatest distance of one fetch, and greatest number of units over which
-  /// one reduction is in flight. Just in time planning begins there; what it
-  /// gives is shorter wherever links are not the bottleneck.
+  /// one reduction is in flight. Just-in-time planning starts from these values
+  /// and shortens them unless links are the bottleneck.
   size_t mostDistance = 8;
 
-  /// Slacks between a transfer's end and its use that are tried: none, then a
-  /// part of the function's time that doubles each time, up to a 64th.
+  /// The number of slacks between a transfer's end and its use that are tried:
+  /// none, then a share of the function's time that doubles each time, up to a
+  /// 64th.
   int slackTrials = 6;
   double firstSlack = 1.0 / 1024;
 };

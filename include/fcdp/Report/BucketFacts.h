@@ -14,7 +14,7 @@ namespace fcdp {
 
 /// The cost of a residency for one bucket.
 struct ResidencyFacts {
-  /// Seconds that the next use of the copy takes on idle links.
+  /// Seconds of the copy's next use on idle links.
   double seconds = 0;
   /// Bytes that are kept on each rank's device and in each node's host memory.
   int64_t device = 0, host = 0;
@@ -32,7 +32,8 @@ struct BucketFacts {
   /// Takes effect only with several nodes of several ranks.
   Collectives collectives = Collectives::two_level;
   Wire gatherWire = Wire::raw, reduceWire = Wire::raw;
-  /// The cost of each residency; none if the bucket's sharding rules it out.
+  /// The cost of each residency; none for a residency that the bucket's
+  /// sharding rules out.
   std::array<std::optional<ResidencyFacts>, kNumResidencies> choices;
 };
 

@@ -9,12 +9,12 @@
 namespace fcdp {
 
 /// Compares the predicted steps among `reports` that have the same input, and
-/// sets their `comparison`. Steps that are alone with their input have none.
-/// The one that the others are compared with is the fastest that fits or, if
+/// sets their `comparison`. A step that is the only one with its input gets
+/// none. The reference of the comparison is the fastest step that fits or, if
 /// none fits, the fastest.
 void compareReports(llvm::ArrayRef<StepReport *> reports);
 
-/// Prints the result; nothing if nothing was compared.
+/// Prints the result, or nothing if nothing was compared.
 void printComparisons(llvm::ArrayRef<const StepReport *> reports,
                       llvm::raw_ostream &stream);
 

@@ -15,7 +15,7 @@ struct MeasuredTrace {
   struct Span {
     Stream stream;
     std::string name;
-    /// The stream that a wait waits for; none for work.
+    /// The stream that is waited for; none for work.
     std::optional<Stream> waitsFor;
     /// Seconds from the step's beginning.
     double begin, end;
@@ -48,11 +48,11 @@ llvm::Expected<MeasuredTrace> loadTrace(llvm::StringRef file);
 std::optional<RankSpread> getSpread(const MeasuredTrace &trace);
 
 /// Returns the measured step. `module` must be the plan that ran, with the mesh
-/// of `cluster`. Times are those of the trace; tokens and floating-point
-/// operations are those of the plan. A wait of the compute stream counts as
-/// exposed to the work on the stream that it waits for or, if that stream is
-/// idle, to the work on any other stream. The rest is bubble. Returns an error
-/// if the trace does not match the plan.
+/// of `cluster`. Times are from the trace; tokens and floating-point operations
+/// are from the plan. Time in which the compute stream waits counts as exposed
+/// to the work on the stream that it waits for or, if that stream is idle, to
+/// the work on any other stream. The rest is bubble. Returns an error if the
+/// trace does not match the plan.
 llvm::Expected<SimulatedStep> tellMeasured(mlir::ModuleOp module,
                                            const MeasuredTrace &trace,
                                            const Cluster &cluster);

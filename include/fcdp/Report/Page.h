@@ -7,7 +7,7 @@
 
 namespace fcdp {
 
-/// A step with the data that the page shows.
+/// A step with the data for the page.
 struct PageStep {
   StepReport report;
   /// The result of describeTimeline.
@@ -15,8 +15,8 @@ struct PageStep {
 };
 
 /// Returns a timeline as JSON that is small enough for a page. Neighbouring
-/// spans of one activity that together are shorter than a pixel are merged.
-/// Among memory samples that are as close, the greatest is kept.
+/// spans of one activity that together are shorter than a pixel are merged. Of
+/// memory samples within one pixel, the greatest is kept.
 std::string describeTimeline(const Timeline &timeline);
 
 /// Writes one self-contained HTML file that shows `steps` side by side.

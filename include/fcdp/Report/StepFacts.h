@@ -23,7 +23,7 @@ struct StorageFacts {
   /// Buckets that are gathered or reduced over all ranks in one step.
   int64_t flat = 0;
   /// Buckets whose gathers send differences, and buckets whose reductions code
-  /// exponents: what they send is at most what the report says.
+  /// exponents. The report gives an upper bound of the bytes that they send.
   int64_t gatheredAsDeltas = 0, reducedCoded = 0;
 };
 
@@ -46,8 +46,8 @@ struct VariantFacts {
   std::string inputs;
   /// Bytes of one node per optimizer step.
   LinkBytes step;
-  /// Device memory of one rank that the functions of this variant, and those
-  /// that all share, need.
+  /// Device memory of one rank that the functions of this variant, and the
+  /// functions that all variants share, need.
   int64_t deviceBytes = 0;
 };
 
@@ -69,25 +69,26 @@ struct StepFacts {
   LinkBytes step, init;
   /// From the smallest to the greatest; empty if the step has one shape.
   std::vector<VariantFacts> variants;
-  /// Those of the first batch of an evaluation, and of each other one; none if
-  /// the job evaluates nothing.
+  /// Bytes for the first batch of an evaluation, and for each later one; none
+  /// if the job evaluates nothing.
   struct EvaluationBytes {
     LinkBytes first, next;
   };
   std::optional<EvaluationBytes> evaluation;
-  /// What synchronizes nodes by outer steps; none if every step does.
+  /// The synchronization of nodes by outer steps; none if every step
+  /// synchronizes nodes.
   struct OuterFacts {
     int64_t every = 1, fragments = 1;
     /// Bytes of one node for the outer updates of all fragments together.
     LinkBytes updates;
-    /// Bytes that a node sends to others per step on average, and that it would
-    /// send if each step gathered parameters and reduced gradients once.
+    /// Bytes that a node sends to others per step on average, and the same if
+    /// each step gathered parameters and reduced gradients once.
     uint64_t perStep = 0, exactPerStep = 0;
   };
   std::optional<OuterFacts> outer;
 };
 
-/// Measures a module in phase planned, whose device memory is `device`.
+/// Measures a module in phase planned that needs the device memory `device`.
 StepFacts measureStep(mlir::ModuleOp module, const DeviceMemory &device);
 
 } // namespace fcdp

@@ -14,7 +14,7 @@ namespace fcdp {
 /// Floating-point operations of one rank in an optimizer step.
 struct FlopFacts {
   double count = 0;
-  /// Seconds that they take at the device's peak rates.
+  /// Seconds for these operations at the device's peak rates.
   double peakSeconds = 0;
 };
 
@@ -31,8 +31,9 @@ struct StepPrediction {
   /// Name of the cluster.
   std::string cluster;
   StepTimes times;
-  /// Seconds of a step of each variant, from the smallest to the greatest,
-  /// whose step all else here is about; empty if the step has one shape.
+  /// Seconds of a step of each variant, from the smallest to the greatest;
+  /// empty if the step has one shape. All other members describe the greatest
+  /// variant.
   std::vector<double> variantSeconds;
   /// Seconds in which the compute stream waits and nothing that it waits for
   /// runs. `times.seconds` is the sum of compute work, exposed time and bubble.
@@ -72,7 +73,7 @@ struct SimulatedStep {
 };
 
 /// Simulates a module in phase scheduled or planned. The module's mesh must be
-/// that of the cluster. Does not compute the bounds, nor the scenarios.
+/// that of the cluster. Does not compute the bounds or the scenarios.
 SimulatedStep simulateOn(mlir::ModuleOp module, const Cluster &cluster,
                          bool isTraced = false);
 

@@ -52,8 +52,8 @@ struct StepReport {
   bool fitsHost() const { return facts.host <= capacity.host; }
 };
 
-/// Reports on `module`, in phase planned, which measureStep gave `facts` and a
-/// simulation on `cluster` gave `prediction`.
+/// Reports on `module`, in phase planned. `facts` are from measureStep, and
+/// `prediction` is from a simulation on `cluster`.
 StepReport makeReport(llvm::StringRef input, mlir::ModuleOp module,
                       const StepFacts &facts, const StepPrediction &prediction,
                       const Cluster &cluster, MemoryCapacity capacity);

@@ -63,7 +63,8 @@ struct SweepResult {
   /// not set.
   std::string failure;
   double seconds = 0, tokensPerSecond = 0, mfu = 0;
-  /// The range of `seconds`, and what it is from.
+  /// The range of `seconds`, and the times and the spread that it is computed
+  /// from.
   Range range;
   ScenarioTimes scenarios;
   Spread spread;
@@ -82,12 +83,13 @@ struct SweepResult {
   bool isOnFrontier = false;
   /// Whether it fits and is the fastest strategy that fits at its point.
   bool isBest = false;
-  /// Whether it fits and cannot be told apart from the fastest.
+  /// Whether it fits and its time cannot be told apart from that of the
+  /// fastest.
   bool isAsFast = false;
 };
 
-/// The bandwidth from which the exposed time of collectives between nodes is
-/// below kHidden of the step. All other parameters are those of `point`.
+/// The bandwidth from which on the exposed time of collectives between nodes is
+/// below kHidden of the step. All other parameters are as in `point`.
 struct HiddenFrom {
   SweepPoint point;
   /// Bytes per second; none if no bandwidth in the range suffices.

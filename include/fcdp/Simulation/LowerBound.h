@@ -13,19 +13,19 @@
 
 namespace fcdp {
 
-/// A job that one machine does, in seconds.
+/// A job for one machine, in seconds.
 struct MachineJob {
   /// The earliest time at which it can begin.
   double head = 0;
-  /// Time that it occupies the machine.
+  /// Time for which it occupies the machine.
   double seconds = 0;
   /// Time that must pass after it.
   double tail = 0;
 };
 
 /// Returns the least time until all jobs and their tails are done if jobs may
-/// be interrupted: always running the job with the greatest tail is optimal
-/// (Jackson's preemptive schedule; Carlier, "The one-machine sequencing
+/// be interrupted. Always running the job with the greatest tail is optimal
+/// then (Jackson's preemptive schedule; Carlier, "The one-machine sequencing
 /// problem", 1982). Without interruption it takes at least as long. O(n log n).
 double boundOneMachine(llvm::ArrayRef<MachineJob> jobs);
 
@@ -39,12 +39,12 @@ public:
                bool onComputeStream = true);
   uint32_t getSize() const { return costs.size(); }
 
-  /// Returns for each resource the least time of any order in which the
-  /// resource does one job after the other and every job follows its
+  /// Returns for each resource a lower bound on the time of any order in which
+  /// the resource does one job at a time and every job follows its
   /// predecessors. The time includes fill and drain: a resource cannot begin
-  /// before its first job can. The latencies of jobs on the compute stream
-  /// follow each other too. Compute takes at least as long as one thread that
-  /// issues all jobs.
+  /// before its first job can. The latencies of jobs on the compute stream do
+  /// not overlap either. The bound of compute is at least the time of the one
+  /// thread that issues all jobs.
   std::array<double, kNumResources> bound() const;
 
 private:

@@ -8,7 +8,8 @@ namespace fcdp {
 
 /// Simulates `program`, whose costs are those of `cluster` and whose time is
 /// `nominal`, in the scenarios of `inputs`. Only costs that depend on the input
-/// are computed again, so this takes less time than to make programs.
+/// are computed again, so this is faster than making a program for each
+/// scenario.
 ScenarioTimes simulateScenarios(const StepProgram &program,
                                 const Cluster &cluster, double nominal,
                                 llvm::ArrayRef<CostInput> inputs);

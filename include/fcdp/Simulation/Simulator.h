@@ -26,7 +26,8 @@ enum class Activity : uint8_t {
   intraReduce,
   hostStore,
   hostLoad,
-  /// The host issues work. No instruction has it; compute waits for it.
+  /// The host issues work. No instruction has this activity; compute waits for
+  /// it.
   hostIssue,
 };
 inline constexpr unsigned kNumActivities =
@@ -46,7 +47,7 @@ struct Instruction {
   uint8_t stream = kComputeStream;
   /// Used by work only.
   Activity activity = Activity::compute;
-  /// The event of a record or wait. A wait is for the latest record of the
+  /// The event of a record or wait. A wait waits for the latest record of the
   /// event before it in the run, and does nothing if there is none.
   uint32_t event = 0;
   /// Used by work only.
@@ -89,7 +90,7 @@ struct TimedWork {
 };
 
 struct SimulatedRun {
-  /// One for each function of the run.
+  /// One entry for each function of the run.
   std::vector<FunctionTimes> functions;
   /// Seconds until all streams are done.
   double seconds = 0;
@@ -100,9 +101,9 @@ struct SimulatedRun {
 /// instructions in their order, each in its `cost.issue` seconds, and none
 /// begins before it is issued. If `hostWaitsBefore` is the index of a list, the
 /// host issues that list and those after it when compute has finished all lists
-/// before it, as if it had to read their results; this counts only if issuing
-/// takes time. If `trace` is not null, all work is appended to it in order of
-/// its end. The time is linear in the number of instructions.
+/// before it, as if it had to read their results. This has an effect only if
+/// issuing takes time. If `trace` is not null, all work is appended to it in
+/// order of its end. The time is linear in the number of instructions.
 SimulatedRun simulate(llvm::ArrayRef<const InstructionList *> run,
                       std::vector<TimedWork> *trace = nullptr,
                       std::optional<size_t> hostWaitsBefore = std::nullopt);

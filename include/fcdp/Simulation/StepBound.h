@@ -12,9 +12,9 @@ namespace fcdp {
 /// reductions of a stream. An operation that reads a value or a state follows
 /// the one that wrote it, and each resource does one thing at a time. The bound
 /// includes the fill of the first gather and the drain of the last reduction.
-/// Work that may overlap with the step before or after counts for its resource
-/// only. Requires phase sharded or later. Of a step of several shapes the
-/// greatest variant counts.
+/// Work that may overlap with the step before or after it counts for its
+/// resource only. Requires phase sharded or later. If a step has several
+/// shapes, the bound is for the greatest variant.
 std::array<double, kNumResources>
 boundStep(mlir::ModuleOp module,
           llvm::function_ref<Cost(mlir::Operation *)> costOf);

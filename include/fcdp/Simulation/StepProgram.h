@@ -18,20 +18,20 @@ struct StepProgram {
     /// The operation of each instruction.
     std::vector<mlir::Operation *> ops;
   };
-  /// A program of a measured step has all outer updates as one function here,
-  /// or the micro-batch with the one that ran.
+  /// The functions by role. The program of a measured step has all outer
+  /// updates here as one function, or the micro-batch with the outer update
+  /// that ran.
   std::map<Role, Function> functions;
-  /// The outer updates, by fragment, of which each runs once in `outerEvery`
+  /// The outer updates by fragment, each of which runs once in `outerEvery`
   /// steps; none without outer steps. With `overlapsOuter` they are last
-  /// micro-batches that have an outer update in them.
+  /// micro-batches that contain an outer update.
   std::vector<Function> outerUpdates;
   bool overlapsOuter = false;
   int64_t outerEvery = 1;
   /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
 
-  /// Lets the host take `seconds` before it issues the first instruction of a
-  /// step.
+  /// Delays the first instruction of a step by `seconds` of the host.
   void delayIssue(double seconds);
   llvm::SmallVector<const InstructionList *>
   getRun(llvm::ArrayRef<Role> roles) const;
@@ -43,8 +43,8 @@ struct StepProgram {
 /// Breakdown of the time of one optimizer step, in seconds.
 struct StepTimes {
   double seconds = 0;
-  /// The part of it that outer updates take, on average over steps. All of it
-  /// is in the sums below, too.
+  /// The part of `seconds` that outer updates take, on average over steps. The
+  /// sums below contain all of it, too.
   double outerSeconds = 0;
   std::array<double, kNumActivities> busy{};
   /// The part of `busy` that is on the compute stream.
@@ -55,27 +55,26 @@ struct StepTimes {
 /// Returns the purpose of `op` in the step.
 Activity getActivity(mlir::Operation *op);
 
-/// Makes the program of a variant of the step; of the greatest if none is
-/// given.
+/// Makes the program of a variant of the step, or of the greatest variant if
+/// none is given.
 StepProgram makeStepProgram(mlir::ModuleOp module,
                             llvm::function_ref<Cost(mlir::Operation *)> costOf,
                             std::optional<int64_t> variant = std::nullopt);
 
-/// Does the same with the costs of `cluster`, and with what its host does once
-/// a step.
+/// Does the same with the costs of `cluster`, and with the work that its host
+/// does once per step.
 StepProgram makeStepProgram(mlir::ModuleOp module, const Cluster &cluster,
                             std::optional<int64_t> variant = std::nullopt);
 
-/// Emits an error if a step has more operations, with those of each micro-batch
-/// counted, than can be simulated: the time and the memory of a simulation grow
-/// with them.
+/// Emits an error if a step has more operations, over all micro-batches, than
+/// can be simulated. The time and the memory of a simulation grow with them.
 mlir::LogicalResult checkSimulable(mlir::ModuleOp module);
 
-/// Simulates two steps in a row and returns the times of the second, and what
-/// outer updates add to each step on average. If `trace`
-/// is not null, it gets the work of that step in order of its end. Functions
-/// are numbered as in StepFamily::getStep. Seconds count from the step's
-/// beginning, so work that other streams began earlier has negative times.
+/// Simulates two steps in a row and returns the times of the second, and the
+/// time that outer updates add to each step on average. If `trace` is not null,
+/// the work of that step is appended to it in order of its end. Functions are
+/// numbered as in StepFamily::getStep. Seconds count from the step's beginning,
+/// so work that other streams began earlier has negative times.
 StepTimes simulateStep(const StepProgram &program,
                        std::vector<TimedWork> *trace = nullptr);
 

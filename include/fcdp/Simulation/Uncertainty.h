@@ -12,15 +12,15 @@ namespace fcdp {
 
 /// Times of a step, in seconds.
 struct ScenarioTimes {
-  /// With the inputs as they are given.
+  /// With the given inputs.
   double nominal = 0;
-  /// With one input a standard deviation slower or faster, by CostInput.
-  /// Inputs that do not matter have the nominal time.
+  /// With one input a standard deviation slower or faster, by CostInput. Inputs
+  /// without an effect have the nominal time.
   std::array<double, kNumCostInputs> slower{}, faster{};
 };
 
-/// Returns the seconds of a step on a cluster of which `input` is `factor`
-/// times as fast as it is described.
+/// Returns the seconds of a step on a cluster whose `input` is `factor` times
+/// as fast as described.
 using ScenarioRunner = llvm::function_ref<double(
     const Cluster &scenario, CostInput input, double factor)>;
 
@@ -32,11 +32,11 @@ ScenarioTimes runScenarios(const Cluster &cluster,
 
 /// Returns all inputs of the cost model.
 llvm::ArrayRef<CostInput> getCostInputs();
-/// Returns the inputs whose errors strategies bear differently, by which `auto`
-/// decides.
+/// Returns the inputs whose errors affect strategies differently. `auto`
+/// decides by them.
 llvm::ArrayRef<CostInput> getPlanningInputs();
 
-/// Eight of ten times are expected to be within: from the 10th to the 90th
+/// A range that should contain eight of ten times: from the 10th to the 90th
 /// percentile.
 struct Range {
   double low = 0, high = 0;
@@ -44,22 +44,22 @@ struct Range {
 
 /// Returns the range of the time, in seconds. Errors of the inputs, and that of
 /// the model, are independent and lognormal, so their effects on the logarithm
-/// of the time are added in quadrature; those that make a step slower make the
-/// upper end, and the others the lower one.
+/// of the time are added in quadrature. Effects that make a step slower give
+/// the upper end, and the others the lower end.
 Range findRange(const ScenarioTimes &times, const Spread &spread);
 
 /// Returns the mean time over the spread of the planning inputs, in seconds, to
 /// the second order of their effects.
 double findMean(const ScenarioTimes &times);
 
-/// How the time of a step compares with that of another step that runs on the
-/// same inputs.
+/// The time of a step relative to the time of another step with the same
+/// inputs.
 struct TimeRatio {
   /// The time divided by that of the other step.
   double nominal = 1;
   Range range;
 
-  /// Returns whether it is the same step that is faster in nine of ten cases.
+  /// Returns whether the same step is faster in nine of ten cases.
   bool isCertain() const { return range.low > 1 || range.high < 1; }
 };
 

@@ -3,9 +3,9 @@
 
 namespace fcdp {
 
-/// From now on, control characters in lines of the standard error are escaped
-/// as `printable` does, tabs excepted. For tools in which MLIR prints
-/// diagnostics itself: names and places in them are those of the input.
+/// Escapes control characters in lines of the standard error from now on, as
+/// `printable` does, except for tabs. For tools in which MLIR prints
+/// diagnostics itself, since names and places in them are from the input.
 void escapeStderr();
 
 } // namespace fcdp

@@ -9,27 +9,28 @@
 
 namespace fcdp {
 
-/// Refuses a named pipe, which would be waited for until somebody writes to it.
-/// The shell's `<(...)` is one that is open already.
+/// Refuses a named pipe, since opening it would block until another process
+/// writes to it. The shell's `<(...)` is already open, and is accepted.
 llvm::Error checkNoPipe(llvm::StringRef path);
 
-/// Refuses what cannot be an input: a named pipe, a socket, or a device, which
-/// may have no end. A terminal can be one.
+/// Refuses a file that cannot be an input: a named pipe, a socket, or a device,
+/// which may have no end. A terminal is accepted.
 llvm::Error checkInput(llvm::StringRef path);
 
-/// Reads a file, so that what happens to it later has no effect. Refuses what
-/// `checkInput` refuses, and text or a stream of more bytes than a step can
-/// have. Errors have no path.
+/// Reads a file into memory, so that later changes of the file have no effect.
+/// Refuses the files that `checkInput` refuses, and text or a stream of more
+/// bytes than a step can have. Errors do not contain the path.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 readInputFile(llvm::StringRef path);
 
-/// The same, where "-" is the standard input.
+/// Does the same, and reads the standard input for "-".
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 readInputFileOrStdin(llvm::StringRef path);
 
-/// Reads the stream that `path` names, "-" or a pipe that is open already, and
-/// has its descriptor read the same bytes again from memory. Does nothing for
-/// other files. For tools whose inputs others open. Errors have no path.
+/// Reads the stream that `path` names, "-" or a pipe that is already open, into
+/// memory, and redirects its descriptor to these bytes. Does nothing for other
+/// files. For tools whose libraries open the inputs. Errors do not contain the
+/// path.
 llvm::Error bufferStream(llvm::StringRef path);
 
 } // namespace fcdp

@@ -11,8 +11,8 @@
 
 namespace fcdp {
 
-/// Reads values and checks their types. The functions that read return false
-/// after an error. Only the first error is kept.
+/// Reads values and checks their types. Reading functions return false after an
+/// error. Only the first error is kept.
 class JsonFile {
 public:
   /// `text` must outlive this reader. Its identifier is the file name in

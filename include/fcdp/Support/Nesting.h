@@ -7,15 +7,16 @@
 
 namespace fcdp {
 
-/// What is wrong with a text. Lines are counted from 1.
+/// A problem in a text. Lines are counted from 1.
 struct TextProblem {
   size_t line;
   llvm::StringRef message;
 };
 
-/// Finds what no step has in MLIR text, and what MLIR's parser, passes and
-/// printer would use up their stack, memory or time with: many brackets or
-/// signs within each other, aliases that stand for much text, long words.
+/// Finds constructs that no step has in its MLIR text, and that would exhaust
+/// the stack, the memory or the time of MLIR's parser, passes and printer:
+/// deeply nested brackets or signs, aliases that expand to much text, long
+/// words.
 std::optional<TextProblem> findTooDeep(llvm::StringRef text);
 
 } // namespace fcdp

@@ -5,9 +5,9 @@
 
 namespace fcdp {
 
-/// Runs a tool and returns its exit code. A file that reaches the limit of
-/// files' sizes is an error of the write instead of a signal. Output that the
-/// standard output did not take is reported, and the exit code is not 0 then.
+/// Runs a tool and returns its exit code. If a file reaches the limit on file
+/// sizes, the write fails, and no signal ends the tool. If writing to the
+/// standard output fails, this is reported and the exit code is not 0.
 int runToolMain(llvm::function_ref<int()> tool);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quantities as text, in messages and options.
+// Formats and parses quantities in messages and options.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -17,8 +17,9 @@ std::string formatBytes(int64_t bytes);
 /// Returns `seconds` with a unit: `1.20 s`, `350 us`.
 std::string formatSeconds(double seconds);
 
-/// Reads a whole number, which may have an exponent: `-1`, `1e6`, `1.5e9`.
-/// Returns nothing for other texts, and for what an int64_t cannot hold.
+/// Parses a whole number, which may have an exponent: `-1`, `1e6`, `1.5e9`.
+/// Returns none for other texts, and for numbers that an int64_t cannot
+/// represent.
 std::optional<int64_t> parseInteger(llvm::StringRef text);
 
 } // namespace fcdp

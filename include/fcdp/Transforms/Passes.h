@@ -16,8 +16,8 @@ namespace fcdp {
 #define GEN_PASS_REGISTRATION
 #include "fcdp/Transforms/Passes.h.inc"
 
-/// Passes that decide for `described`, where there is one, in place of what
-/// their options name.
+/// Create passes that decide for `described`, if it is given, instead of the
+/// cluster that their options name.
 std::unique_ptr<mlir::Pass>
 createDecideRematPass(DecideRematPassOptions options,
                       std::optional<Cluster> described);

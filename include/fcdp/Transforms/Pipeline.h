@@ -11,8 +11,8 @@
 namespace fcdp {
 
 /// Appends the passes that take a module from phase `from` to phase `planned`.
-/// Decisions are made for `described`, where there is one, in place of the
-/// cluster and profile that the options name.
+/// Decisions are made for `described`, if it is given, instead of the cluster
+/// and profile that the options name.
 void buildFcdpPipeline(mlir::OpPassManager &pm, const PipelineOptions &options,
                        Phase from = Phase::imported,
                        const std::optional<Cluster> &described = std::nullopt);

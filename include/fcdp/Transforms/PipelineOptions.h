@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The options of the pipeline, as PipelineOptions.td has them.
+// The options of the pipeline, which PipelineOptions.td defines.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -25,12 +25,12 @@ namespace option {
 /// A row of the table: one option.
 struct PipelineOption {
   option::OptionId id;
-  /// The flag, without dashes, and what stands for its value in help texts.
+  /// The flag, without dashes, and the placeholder of its value in help texts.
   llvm::StringRef name, placeholder;
   llvm::StringRef help;
-  /// Sets the option in `options`. The error says which texts the option takes.
+  /// Sets the option in `options`. Errors list the texts that the option takes.
   llvm::Error (*read)(llvm::StringRef text, PipelineOptions &options);
-  /// A flag may be given several times; `;` joins the texts.
+  /// Whether the flag may be given several times; `;` joins the texts.
   bool isRepeatable;
 };
 
@@ -50,16 +50,16 @@ struct StepOptions {
   bool isGiven(option::OptionId id) const { return given.contains(id); }
 };
 
-/// Reads all options from text. The numbers of nodes and of ranks come from the
-/// cluster where only that is given. Errors begin with the name of the option.
+/// Reads all options from text. If only a cluster is given, it also gives the
+/// numbers of nodes and of ranks. Errors begin with the name of the option.
 llvm::Expected<StepOptions> readStepOptions(GetOptionText getText);
 
 /// Reports an error if the table does not allow `text` for the option `name`.
 mlir::LogicalResult checkOption(mlir::ModuleOp module, llvm::StringRef name,
                                 llvm::StringRef text);
 
-/// Checks options of a pass that are in the table. A default is allowed even if
-/// it cannot be given as a value, because it may stand for a later choice.
+/// Checks the options of a pass that are in the table. A default is allowed
+/// even if it cannot be given as a value, because it may mean a later choice.
 template <typename... PassOption>
 mlir::LogicalResult checkOptions(mlir::ModuleOp module,
                                  const PassOption &...option) {

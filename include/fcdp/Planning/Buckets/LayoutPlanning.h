@@ -20,14 +20,15 @@ struct LayoutProblem {
   /// The tensors in the order of their places in the buffer.
   llvm::SmallVector<Tensor> tensors;
   int64_t devices = 1;
-  /// Every tensor starts at a multiple of it.
+  /// Every tensor starts at a multiple of this.
   int64_t alignment = 1;
-  /// A shard is a multiple of it. Is a multiple of `alignment`.
+  /// The size of a shard is a multiple of this, which is a multiple of
+  /// `alignment`.
   int64_t shardAlignment = 1;
 
   /// Fails on negative sizes, on numbers that must be positive and are not, on
-  /// a shard's alignment that is no multiple of the tensors', and on 2^60
-  /// elements or more.
+  /// a shard alignment that is no multiple of the tensors' alignment, and on
+  /// 2^60 elements or more.
   llvm::Error check() const;
 };
 
@@ -42,16 +43,18 @@ struct LayoutSolution {
   llvm::Error verify(const LayoutProblem &problem) const;
 };
 
-/// The planning of veScale-FSDP (arXiv 2602.22437) with the tensors' order
-/// kept. Shards of ascending size are tried, and for each every tensor goes to
-/// its first possible place, which is then the best: what its dynamic programme
-/// finds. Only sizes that leastShard's third condition allows are tried, so the
-/// first that fits is the least. After a million tensors in vain it is the
-/// paper's binary search over multiples of growing least common multiples of
-/// block sizes, which may miss the least. Requires check().
+/// Returns the layout that the algorithm of veScale-FSDP (arXiv 2602.22437)
+/// plans, but keeps the order of the tensors. It tries shards of ascending
+/// size, and places every tensor at its first possible place. With a fixed
+/// order this is optimal, and equals the result of the paper's dynamic
+/// programme. It tries only sizes that meet leastShard's third condition, so
+/// the first that fits is the least. After a million failed placements it
+/// changes to the paper's binary search over multiples of growing least common
+/// multiples of block sizes, which may miss the least size. Requires check().
 LayoutSolution planLayout(const LayoutProblem &problem);
 
-/// No layout with the tensors' order has smaller shards. A shard is
+/// Returns a lower bound on the shard size of any layout in the tensors' order.
+/// A shard is
 /// 1. large enough for all tensors on all devices,
 /// 2. large enough for each block,
 /// 3. a multiple of the block of every tensor that is longer than two shards:

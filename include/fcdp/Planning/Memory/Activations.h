@@ -9,9 +9,9 @@ namespace fcdp {
 
 /// Memory that the runtime takes from its pool while a function runs.
 struct Activation {
-  /// The operation whose result it is, or that uses it.
+  /// The operation that defines or uses the memory.
   mlir::Operation *op;
-  /// Bytes of the values alone.
+  /// Bytes of the values without the pool's tag.
   int64_t bytes;
   /// It is in use in [begin, end), in positions of the function's operations.
   int64_t begin, end;
@@ -20,10 +20,10 @@ struct Activation {
 /// Returns the results of a function's ATen operators, from phase sharded on,
 /// by the order of their allocation, and the gradients that the optimizer
 /// casts. A result is in use from its operator to the last operation that reads
-/// it or whatever may alias it: there the runtime drops it, as it issues
-/// operators in the program's order. An operator that is not in the table of
-/// ATen operators counts as one that makes new memory and keeps that of its
-/// operands, so that the sum errs on the side of too much.
+/// it or a value that may alias it. The runtime drops it there, because it
+/// issues operators in the program's order. An operator that is not in the
+/// table of ATen operators is assumed to make new memory and to keep the memory
+/// of its operands, so that the sum is never too small.
 ///
 /// Temporary memory of kernels is not included: it depends on the number of
 /// threads and on the library's choice of algorithm.

@@ -8,21 +8,22 @@
 
 namespace fcdp {
 
-/// Buffers with lifetimes, to be placed in one arena. Knows no IR.
+/// Buffers with lifetimes that are to be placed in one arena. It does not use
+/// the IR.
 struct PackingProblem {
   struct Buffer {
     int64_t bytes;
-    /// Lives in [begin, end), in positions of the program.
+    /// The lifetime [begin, end), in positions of the program.
     int64_t begin, end;
     /// The required offset; negative if any offset will do.
     int64_t offset = -1;
   };
   llvm::SmallVector<Buffer> buffers;
-  /// Every offset is a multiple of it, in bytes.
+  /// Alignment of every offset, in bytes.
   int64_t alignment = 256;
 
-  /// Fails on negative sizes, empty lifetimes or a bad alignment, also of where
-  /// a buffer has to be.
+  /// Fails on negative sizes, empty lifetimes, a bad alignment, or a required
+  /// offset that is not aligned.
   llvm::Error check() const;
 };
 
@@ -31,23 +32,23 @@ struct PackingSolution {
   llvm::SmallVector<int64_t> offsets;
   /// Bytes of the arena; packArena rounds up to the alignment.
   int64_t peak = 0;
-  /// The orders that were tried, which is most of the time.
+  /// The number of orders that were tried, which take most of the time.
   int64_t attempts = 0;
 
-  /// Fails if two buffers overlap in time and place, one is misaligned, ends
-  /// after the peak or is not where it has to be, or some have no offset.
+  /// Fails if buffers overlap in time and place, or if a buffer has no offset,
+  /// is misaligned, ends after the peak or is not at its required offset.
   llvm::Error verify(const PackingProblem &problem) const;
 };
 
-/// Places buffers as runtime/core/Packing.h says.
+/// Places buffers by the algorithm of runtime/core/Packing.h.
 PackingSolution packArena(const PackingProblem &problem);
 
-/// Does so with packing::Effort::Orders, which takes a small part of the time
-/// where the lower bound is not met.
+/// Does the same with packing::Effort::Orders, which is much faster where the
+/// lower bound is not met.
 PackingSolution packArenaQuickly(const PackingProblem &problem);
 
-/// The least memory that any packing needs: the greatest sum of live bytes,
-/// each buffer rounded up to the alignment.
+/// Returns a lower bound on the memory of any packing: the greatest sum of live
+/// bytes, with each buffer rounded up to the alignment.
 int64_t lowerBound(const PackingProblem &problem);
 
 } // namespace fcdp

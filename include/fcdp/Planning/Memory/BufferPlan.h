@@ -12,12 +12,12 @@ namespace fcdp {
 struct StatePlan {
   /// Places by the state's name.
   llvm::DenseMap<mlir::StringAttr, BufferAttr> places;
-  /// Bytes of the device arena, per rank, that states use, except for states of
+  /// Bytes of the device arena that a rank's states use, except for states of
   /// role `prefetched`. These follow, and values may use their memory while no
   /// copy is in it or in flight to it.
   int64_t deviceBytes = 0;
-  /// The first byte of buffers that are in flight when a function ends, behind
-  /// those.
+  /// The offset of the buffers that are in flight when a function ends, after
+  /// the prefetched states.
   int64_t lateBegin = 0;
 };
 StatePlan planStates(mlir::ModuleOp module);
@@ -29,20 +29,20 @@ struct BufferPlan {
   llvm::MapVector<mlir::Operation *, BufferAttr> places;
   llvm::MapVector<mlir::Operation *, BufferAttr> scratches;
   /// The end of the device arena with these places, the states, and the results
-  /// of operators around them.
+  /// of operators placed around them.
   int64_t arenaBytes = 0;
 };
 
-/// Gives places to the buffers of `function` that have none yet. A `buffer`
-/// that an operation already has stays, unless the memory of a state is the
-/// only place for the value. Changes nothing. Requires collectives of flat
-/// tensors. An error, such as a value that is never released, is reported.
+/// Plans places for the buffers of `function` that have none yet. A `buffer`
+/// that an operation already has stays, unless a state's memory is the only
+/// possible place for the value. Does not change the IR. Requires collectives
+/// of flat tensors. Reports errors, such as a value that is never released.
 mlir::FailureOr<BufferPlan> planBuffers(mlir::func::FuncOp function,
                                         const MemoryTimeline &timeline,
                                         const StatePlan &states);
 
-/// Returns the problem that planBuffers solves. Places count from where states
-/// end.
+/// Returns the problem that planBuffers solves. Offsets count from the end of
+/// the states.
 mlir::FailureOr<PackingProblem> describeBuffers(mlir::func::FuncOp function,
                                                 const MemoryTimeline &timeline,
                                                 const StatePlan &states);

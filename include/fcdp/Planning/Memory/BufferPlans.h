@@ -5,10 +5,10 @@
 
 namespace fcdp {
 
-/// The plans of a scheduled module's functions. Each is made when it is first
-/// asked for. An analysis of the pass manager, so that --fcdp-plan-memory takes
-/// over the plans that --fcdp-make-gradients-in-place has settled on: packing
-/// is most of the time of both.
+/// The plans of a scheduled module's functions. Each plan is made when it is
+/// first requested. As an analysis of the pass manager, it lets
+/// --fcdp-plan-memory reuse the final plans of --fcdp-make-gradients-in-place:
+/// packing takes most of the time of both.
 class BufferPlans {
 public:
   explicit BufferPlans(mlir::Operation *module);
@@ -16,14 +16,15 @@ public:
   const MemoryTimeline &getTimeline() const { return timeline; }
   const StatePlan &getStates() const { return states; }
 
-  /// Returns the plan of `function`. An error is reported.
+  /// Returns the plan of `function`. Reports an error.
   mlir::FailureOr<const BufferPlan *> lookup(mlir::func::FuncOp function);
 
-  /// Plans `function` again, after other gradients are written in place.
+  /// Plans `function` again, after the set of gradients that are written in
+  /// place has changed.
   mlir::FailureOr<const BufferPlan *> replan(mlir::func::FuncOp function);
 
-  /// Goes back to `plan`, after the gradients that it was made for are written
-  /// in place again.
+  /// Restores `plan`, after the gradients that it was made for are written in
+  /// place again.
   void restore(mlir::func::FuncOp function, BufferPlan plan);
 
 private:

@@ -22,10 +22,10 @@ enum class MemoryUse {
 };
 inline constexpr size_t kMemoryUseCount = 7;
 
-/// Returns the purpose as reports name it: "shards".
+/// Returns the name of the purpose in reports: "shards".
 llvm::StringRef getName(MemoryUse what);
 
-/// Returns what a state of `role` is for, on the device or in host memory.
+/// Returns the purpose of a state of `role`, on the device or in host memory.
 MemoryUse getMemoryUse(StateRole role);
 
 /// Bytes in use, by purpose.
@@ -44,12 +44,13 @@ struct BytesByUse {
 struct RegionBytes {
   /// The size of the region.
   int64_t bytes = 0;
-  /// The most that is in use at once: no packing needs less.
+  /// The greatest number of bytes in use at once, below which no packing can
+  /// go.
   int64_t bound = 0;
 };
 
-/// The place that the plan has for a result of an operator, with the pool's tag
-/// in front.
+/// The planned place of an operator's result, with the pool's tag in front of
+/// it.
 struct ResultPlace {
   mlir::Operation *op;
   int64_t offset, bytes;
@@ -61,19 +62,20 @@ struct ResultPlace {
 
 /// Device memory of one rank while a function runs.
 struct FunctionMemory {
-  /// States, the function's buffers, and results of ATen operators where these
-  /// are not or behind them.
+  /// The states, the function's buffers, and the results of ATen operators
+  /// between or after them.
   RegionBytes arena;
-  /// The end of states and buffers in it.
+  /// The end of states and buffers in the arena.
   int64_t buffers = 0;
-  /// The most that results of ATen operators take at once, with their tags.
+  /// The most bytes that results of ATen operators use at once, with their
+  /// tags.
   int64_t pool = 0;
   /// The places of those results, in the order of their operators.
   std::vector<ResultPlace> results;
   /// The part of the arena that states and buffers reserve.
   ReservedMemory reserved;
-  /// The operation at which most is in use, and what is in use there; null in
-  /// an empty function.
+  /// The operation at which the most memory is in use, and the bytes in use
+  /// there; null in an empty function.
   mlir::Operation *fullest = nullptr;
   BytesByUse inUse;
 };
@@ -84,9 +86,10 @@ struct DeviceMemory {
   /// The arena, as in each function.
   RegionBytes arena;
   int64_t buffers = 0, pool = 0;
-  /// Inputs and buffers of the model, which are apart from it.
+  /// Inputs and buffers of the model, which are outside of the arena.
   int64_t inputs = 0;
-  /// The operation at which most is in use; null if all functions are empty.
+  /// The operation at which the most memory is in use; null if all functions
+  /// are empty.
   mlir::Operation *fullest = nullptr;
   BytesByUse inUse;
   /// The functions in the module's order.
@@ -95,20 +98,21 @@ struct DeviceMemory {
   int64_t total() const { return arena.bytes + inputs; }
 };
 
-/// Returns what `function` needs, by the places and times of `layouts`.
-/// `byPosition` gets what is in use at each operation, in order.
+/// Returns the memory that `function` needs, by the places and times of
+/// `layouts`. `byPosition` gets the bytes in use at each operation, in order.
 FunctionMemory
 measureFunctionMemory(mlir::func::FuncOp function, const MemoryLayouts &layouts,
                       std::vector<BytesByUse> *byPosition = nullptr);
 
-/// Returns what a scheduled or planned module needs, by the places that it has
-/// or that --fcdp-plan-memory would give. Changes nothing. The arena is made
-/// once, so that it has the size that the function asks for that needs most.
+/// Returns the memory that a scheduled or planned module needs, by the places
+/// that it has or that --fcdp-plan-memory would give. Changes nothing. The
+/// arena is allocated once, so it has the size of the function that needs the
+/// most.
 mlir::FailureOr<DeviceMemory> measureDeviceMemory(mlir::ModuleOp module);
 
-/// The device memory of a module, measured when it is first asked for. An
+/// The device memory of a module, measured when it is first requested. It is an
 /// analysis of the pass manager, so that the proof of a plan, the report and
-/// the object read one measurement: packing makes it slow.
+/// the object share one measurement: packing makes it slow.
 class DeviceMemoryAnalysis {
 public:
   explicit DeviceMemoryAnalysis(mlir::Operation *module);
@@ -121,7 +125,8 @@ private:
   std::optional<mlir::FailureOr<DeviceMemory>> memory;
 };
 
-/// The device bytes of one rank that `module`, scheduled or planned, needs.
+/// Returns the device bytes of one rank that `module`, scheduled or planned,
+/// needs.
 mlir::FailureOr<int64_t> peakDeviceBytes(mlir::ModuleOp module);
 
 } // namespace fcdp

@@ -9,20 +9,21 @@
 
 namespace fcdp {
 
-/// Gradients that may be written straight into their buckets: the bucket's
-/// memory is then in use earlier, but not that of the gradients beside it. From
-/// where on does each bucket have its memory? Knows no IR.
+/// The problem of which gradients to write directly into their buckets. The
+/// bucket's memory is then in use earlier, but no memory is needed for the
+/// gradients beside it. The solution says when each bucket's memory begins to
+/// be in use. It does not use the IR.
 struct InPlaceProblem {
   struct Gradient {
-    /// The position of its operator. If it is copied, its own bytes are in use
-    /// from there until it is packed.
+    /// The position of its operator. If the gradient is copied, its own memory
+    /// is in use from there until it is packed.
     int64_t made;
     int64_t bytes;
   };
   struct Bucket {
     int64_t bytes = 0;
-    /// The position of the pack, from which on its memory is in use in any
-    /// case.
+    /// The position of the pack, from which on the bucket's memory is in use in
+    /// any case.
     int64_t packed = 0;
     /// Gradients that may be written in place, in the order of their operators,
     /// before `packed`.
@@ -31,7 +32,7 @@ struct InPlaceProblem {
   /// Bytes in use at each position of the program, if all gradients are copied.
   std::vector<int64_t> inUse;
   /// Bytes that may be in use at once where a gradient is written in place, if
-  /// that takes more than copies.
+  /// this needs more memory than copies.
   int64_t limit = 0;
   /// The buckets in the order of their packs.
   std::vector<Bucket> buckets;
@@ -41,15 +42,15 @@ struct InPlaceProblem {
 };
 
 struct InPlaceSolution {
-  /// The position from which on each bucket's memory is in use. Gradients that
-  /// are computed there or later are written in place.
+  /// The position from which each bucket's memory is in use. Gradients that are
+  /// computed there or later are written in place.
   std::vector<int64_t> begins;
   /// The most bytes in use at once.
   int64_t peak = 0;
 
-  /// Fails if a bucket begins elsewhere than where a gradient of it is made or
-  /// where it is packed, if the peak is another one, or if it is over the limit
-  /// and over what is in use if all gradients are copied.
+  /// Fails if a bucket begins neither where one of its gradients is computed
+  /// nor where it is packed, if the peak is wrong, or if the peak is over both
+  /// the limit and the use if all gradients are copied.
   llvm::Error verify(const InPlaceProblem &problem) const;
 };
 

@@ -5,8 +5,8 @@
 
 namespace fcdp {
 
-/// The places of one function's values and of the module's states: those that
-/// they have, or that --fcdp-plan-memory would give.
+/// The places of one function's values and of the module's states, as the
+/// module has them or as --fcdp-plan-memory would give them.
 class MemoryLayout {
 public:
   /// Computes the layout of a function of a scheduled or planned module.
@@ -43,7 +43,8 @@ struct MemoryLayouts {
   const MemoryLayout &lookup(mlir::func::FuncOp function) const {
     return functions.find(function)->second;
   }
-  /// The place of a buffer of any of the functions; null if it has none.
+  /// Returns the place of a buffer of any of the functions; null if it has
+  /// none.
   BufferAttr lookup(const BufferUse &buffer) const;
 };
 mlir::FailureOr<MemoryLayouts> computeMemoryLayouts(mlir::ModuleOp module);

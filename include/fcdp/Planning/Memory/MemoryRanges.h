@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rectangles of bytes and time. Knows no IR.
+// Rectangles of bytes and time. This code does not use the IR.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -17,9 +17,9 @@ struct MemoryRange {
   int64_t begin, end;
 };
 
-/// The part of the device arena that results of operators may not be in.
+/// The part of the device arena that the results of operators may not use.
 struct ReservedMemory {
-  /// States take all bytes in front of this one, at all times.
+  /// States use all bytes before this one, at all times.
   int64_t stateBytes = 0;
   /// Disjoint ranges. Places are multiples of the pool's alignment.
   std::vector<MemoryRange> ranges;
@@ -28,8 +28,8 @@ struct ReservedMemory {
 /// Returns disjoint ranges that cover the same bytes and positions.
 std::vector<MemoryRange> makeDisjoint(llvm::ArrayRef<MemoryRange> ranges);
 
-/// Returns disjoint ranges that cover what `reserved` does not of the bytes in
-/// front of `end`, in a function of `length` operations.
+/// Returns disjoint ranges that cover all bytes before `end` that are not in
+/// `reserved`, in a function of `length` operations.
 std::vector<MemoryRange> findFreeMemory(const ReservedMemory &reserved,
                                         int64_t end, int64_t length);
 

@@ -3,7 +3,7 @@
 // When each piece of device memory is in use while a function of a scheduled or
 // planned step runs. The plan of buffers, the object's table of reserved memory
 // and the report of device memory read it. The proofs of lib/Verification do
-// not, so that a mistake made here is found there.
+// not, so they find mistakes of this code.
 //
 // This is a part of planning, not of the analyses that the proofs link.
 #pragma once
@@ -17,10 +17,12 @@ namespace fcdp {
 /// The time in which a piece of memory is in use. Positions count the
 /// operations of the function, of which there are `length`.
 struct MemorySpan {
-  /// The first operation that writes to it; 0 if the function before did.
+  /// The first operation that writes to the memory; 0 if the function before it
+  /// did.
   int64_t firstWrite = 0;
-  /// The operation from which on others may use it, because compute has waited
-  /// for all of its users; `length` if it is in use when the function ends.
+  /// The operation from which on other values may use the memory, because
+  /// compute has waited for all of its users; `length` if it is in use when the
+  /// function ends.
   int64_t release = 0;
 };
 
@@ -38,8 +40,8 @@ struct BufferUse {
   }
 };
 
-/// The memory of a state of role `prefetched` while the copy that the function
-/// before has filled it with is in use. The fill that follows is a buffer.
+/// The memory of a state of role `prefetched`, while a copy that the function
+/// before has put there is in use. The next copy in that memory is a buffer.
 struct CopyUse {
   StateOp state;
   MemorySpan span;
@@ -51,7 +53,7 @@ struct FunctionTimeline {
   /// the first gradient that is written in place. The scratch of a reduction
   /// follows its result.
   std::vector<BufferUse> buffers;
-  /// Buffers in flight at the end of functions that may run before. They are in
+  /// Buffers that may be in flight when the function before ends. They are in
   /// use until compute has waited for the token that follows their release.
   std::vector<BufferUse> liveIns;
   /// States with a live-in copy, in the module's order.
@@ -62,8 +64,8 @@ struct FunctionTimeline {
 
 /// States of other roles than `prefetched` are in use at all times.
 ///
-/// Takes time in the operations and their operands; for buffers in flight also
-/// in the tokens that their function returns.
+/// The time is linear in the operations and their operands and, for buffers in
+/// flight, in the tokens that their function returns.
 class MemoryTimeline {
 public:
   explicit MemoryTimeline(mlir::ModuleOp module);
@@ -71,8 +73,8 @@ public:
   const FunctionTimeline &lookup(mlir::func::FuncOp function) const {
     return functions.find(function)->second;
   }
-  /// Finds the own buffers and the results of `function` again, after other
-  /// gradients are written in place.
+  /// Updates the buffers and the results of `function`, after the set of
+  /// gradients that are written in place has changed.
   void update(mlir::func::FuncOp function);
 
 private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runtime's pool of memory for results of operators, as the compiler
-// foresees it.
+// The compiler's model of the runtime's pool for results of operators.
 #pragma once
 
 #include "fcdp/Planning/Memory/Activations.h"
@@ -10,22 +9,23 @@
 
 namespace fcdp {
 
-/// Returns the bytes that a value of `bytes` takes of the pool, its tag
-/// included.
+/// Returns the bytes that a value of `bytes` uses in the pool, including its
+/// tag.
 int64_t getPoolBytes(int64_t bytes);
 
-/// Returns disjoint ranges that cover `ranges`: each end moves to the next
-/// operation that uses the pool, each begin back to behind the last one, and
-/// places to multiples of the pool's alignment. Takes time in the operations
-/// and in the ranges times those that share bytes with each.
+/// Returns disjoint ranges that cover `ranges`. Each end moves to the next
+/// operation that uses the pool, each begin moves back to just after the last
+/// such operation, and places become multiples of the pool's alignment. The
+/// time is proportional to the operations, plus the ranges times those that
+/// share bytes with each.
 std::vector<MemoryRange> alignToPool(mlir::func::FuncOp function,
                                      std::vector<MemoryRange> ranges);
 
 /// Returns the problem that the pool solves around reserved memory. Its first
-/// buffers are the reserved memory, states in front; the others the
-/// activations, each with the pool's tag in front. Time is counted as the
-/// runtime counts it: in allocations, and in moments at which memory begins or
-/// ends to be reserved.
+/// buffers are the reserved memory, beginning with the states. The others are
+/// the activations, each with the pool's tag in front. Time is counted as in
+/// the runtime: by allocations, and by the points at which a reservation begins
+/// or ends.
 PackingProblem makePoolProblem(llvm::ArrayRef<Activation> activations,
                                const ReservedMemory &reserved);
 

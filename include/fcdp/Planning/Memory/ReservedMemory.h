@@ -9,13 +9,13 @@
 
 namespace fcdp {
 
-/// Returns the first byte and the end of `buffer` on all ranks together. An end
-/// that overflows is replaced by the greatest integer.
+/// Returns the first byte and the end of `buffer`, over all ranks. An end that
+/// overflows is replaced by the greatest integer.
 std::pair<int64_t, int64_t> getExtent(BufferAttr buffer, MeshOp mesh);
 
-/// Returns what is reserved while `function` runs: the places of `layouts`, at
-/// the times of their timeline. Takes time in the buffers times those that
-/// share bytes with each.
+/// Returns the memory that is reserved while `function` runs: the places of
+/// `layouts`, at the times of their timeline. The time is proportional to the
+/// buffers times those that share bytes with each.
 ReservedMemory findReservedMemory(mlir::func::FuncOp function,
                                   const MemoryLayouts &layouts);
 

@@ -9,16 +9,16 @@
 
 namespace fcdp {
 
-/// The problem of a function in phase sharded, in two levels where its buckets
-/// have them, with accumulation and caches applied and nothing issued ahead.
-/// Distances that the module gives are given.
+/// The problem of a function in phase sharded, with two-level collectives if
+/// its buckets have them, with accumulation and caches applied, and with
+/// nothing issued ahead. Distances that the module gives are fixed.
 class FunctionOverlap {
 public:
   FunctionOverlap(mlir::func::FuncOp function, const CostModel &model,
                   int64_t deviceBudget);
 
   const OverlapProblem &getProblem() const { return problem; }
-  /// Writes on each fetch the number of units that it is issued ahead, and on
+  /// Sets on each fetch the number of units that it is issued ahead, and on
   /// each accumulate that may be delayed the number of units over which
   /// reductions are in flight. Given attributes stay.
   void write(const OverlapSolution &solution);
@@ -32,8 +32,8 @@ private:
   llvm::SmallVector<GradientSum> sums;
 };
 
-/// Decides the overlap of each function of `module`, as far as the module does
-/// not give it, and writes it. `visit` is called for each function that was
+/// Decides the overlap of each function of `module`, unless the module gives
+/// it, and sets the attributes. `visit` is called for each function that was
 /// decided. Fails if a function does not fit in `deviceBudget` bytes.
 llvm::Error decideOverlap(
     mlir::ModuleOp module, const CostModel &model, int64_t deviceBudget,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The problem of overlap: a function's compute and the transfers beside it; and
-// its solution, when each transfer is issued. Knows no IR.
+// its solution, when each transfer is issued. It does not use the IR.
 #pragma once
 
 #include "fcdp/Planning/SearchConstants.h"
@@ -19,7 +19,7 @@ struct OverlapProblem {
   struct Piece {
     /// Seconds of compute.
     double seconds = 0;
-    /// Bytes on the device that are there whatever is decided; their greatest
+    /// Bytes on the device that do not depend on the decisions; their greatest
     /// sum in this piece.
     int64_t bytes = 0;
     /// Whether fetches may be issued, and results accumulated, before it.
@@ -28,31 +28,32 @@ struct OverlapProblem {
     /// Cost.
     double deviceMemory = 0;
   };
-  /// A part of a transfer: begins when the one before it is done.
+  /// A part of a transfer, which begins when the part before it is done.
   struct Stage {
     uint8_t stream = 0;
     Activity activity = Activity::interGather;
     Cost cost;
-    /// Whether what follows does not wait for it: a store.
+    /// Whether later parts do not wait for it, as for a store.
     bool isAside = false;
   };
-  /// Brings a copy.
+  /// A transfer that brings a copy.
   struct Fetch {
     llvm::SmallVector<Stage, 3> stages;
-    /// The piece that needs it, which may fetch, and the last that reads it.
+    /// The piece that needs the copy, before which fetches may be issued, and
+    /// the last piece that reads it.
     size_t needed = 0, until = 0;
-    /// The first piece in front of which all that it needs is there.
+    /// The first piece before which all operands of the fetch are available.
     size_t earliest = 0;
-    /// Held from its issue to the end of `until`.
+    /// Bytes that are in use from the fetch's issue to the end of `until`.
     int64_t bytes = 0;
   };
-  /// Sums up gradients.
+  /// A transfer that reduces gradients.
   struct Reduction {
     llvm::SmallVector<Stage, 2> stages;
-    /// The piece behind which it is issued.
+    /// The piece after which it is issued.
     size_t issued = 0;
     /// The first and the last piece before which its result may be accumulated,
-    /// both after `issued`. The number of pieces stands for the end.
+    /// both after `issued`. The number of pieces means the end.
     size_t earliest = 0, latest = 0;
     /// Bytes that are in use until the result is accumulated.
     int64_t bytes = 0;
@@ -65,12 +66,13 @@ struct OverlapProblem {
   std::vector<Reduction> reductions;
   /// Bytes of the device.
   int64_t deviceBudget = 0;
-  /// A fetch is at most so many pieces that may fetch ahead of its use.
+  /// A fetch is issued at most this many pieces ahead of its use, counting
+  /// pieces that may fetch.
   size_t mostAhead = kSearch.mostDistance;
-  /// The greatest number of places for accumulates that a reduction may be in
-  /// flight over.
+  /// The greatest number of accumulate positions over which a reduction may be
+  /// in flight.
   size_t mostInFlight = kSearch.mostDistance;
-  /// The user's decisions, if any, as overlapUniformly takes them.
+  /// The user's decisions, if any, in the sense of overlapUniformly.
   std::optional<size_t> ahead, inFlight;
 
   /// Fails on indices out of range or out of order, and on numbers that are
@@ -98,8 +100,8 @@ struct OverlapSolution {
   std::vector<size_t> accumulated;
   OverlapEstimate estimate;
 
-  /// Fails if something is issued too early or too late, overtakes another, is
-  /// not where a user has decided, or takes more than the budget.
+  /// Fails if a transfer is issued too early or too late, overtakes another,
+  /// contradicts a decision of the user, or exceeds the budget.
   llvm::Error verify(const OverlapProblem &problem) const;
 };
 
@@ -108,9 +110,9 @@ OverlapEstimate estimate(const OverlapProblem &problem,
                          llvm::ArrayRef<size_t> fetched,
                          llvm::ArrayRef<size_t> accumulated);
 
-/// Returns the solution that issues all fetches `ahead` places for fetches
-/// ahead, and has reductions in flight over `inFlight` places for accumulates,
-/// as far as each may. It may exceed the budget.
+/// Returns the solution that issues all fetches `ahead` fetch positions ahead
+/// and keeps reductions in flight over `inFlight` accumulate positions, within
+/// the limits of each. It may exceed the budget.
 OverlapSolution overlapUniformly(const OverlapProblem &problem, size_t ahead,
                                  size_t inFlight);
 

@@ -8,13 +8,13 @@
 
 namespace fcdp {
 
-/// A forward pass whose values the backward pass needs: each value is kept from
-/// one to the other, or computed again there. Knows no IR.
+/// A forward pass whose values the backward pass needs. Each value is either
+/// kept or computed again. It does not use the IR.
 struct RecomputationProblem {
   /// The ways to provide an operation's values where they are needed again.
   enum class Choice { Keep, Any, Recompute };
   struct Op {
-    /// The cost of running it once more, in a unit of the caller's.
+    /// The cost of running it once more, in the caller's unit.
     double cost = 0;
     /// Values that it reads, except those that are always available
     /// (parameters, inputs of the step).
@@ -23,7 +23,7 @@ struct RecomputationProblem {
   };
   struct Value {
     int64_t bytes = 0;
-    /// The operation that gives it.
+    /// The operation that computes it.
     size_t producer = 0;
     /// Whether the backward pass reads it.
     bool isNeeded = false;
@@ -33,20 +33,20 @@ struct RecomputationProblem {
   llvm::SmallVector<Value> values;
 
   /// Fails on negative or infinite numbers, on values without a producer, and
-  /// on inputs that a later operation gives.
+  /// on inputs that a later operation computes.
   llvm::Error check() const;
 };
 
 struct RecomputationSolution {
   /// Whether each operation runs again.
   llvm::SmallVector<bool> isRecomputed;
-  /// Sum of the bytes of what is kept.
+  /// Sum of the bytes of the values that are kept.
   int64_t keptBytes = 0;
-  /// Sum of the costs of what runs again.
+  /// Sum of the costs of the operations that run again.
   double cost = 0;
 
-  /// Fails if an operation runs again without need or against its choice, or a
-  /// sum is not what it says.
+  /// Fails if an operation runs again without need or against its choice, or if
+  /// a sum is wrong.
   llvm::Error verify(const RecomputationProblem &problem) const;
 };
 
@@ -60,10 +60,10 @@ RecomputationSolution evaluate(const RecomputationProblem &problem,
 /// steps.
 RecomputationSolution keepLeast(const RecomputationProblem &problem);
 
-/// Keeps at most `budget` bytes at little cost: the cheapest of the minimum
-/// cuts at one price per byte that fits, less what need not be recomputed to
-/// fit. Another choice may be cheaper, for this one is that of a knapsack. If
-/// nothing fits, keepLeast's solution.
+/// Keeps at most `budget` bytes at a low cost. It takes the cheapest minimum
+/// cut, over all prices per byte, that fits, and then drops recomputation that
+/// is not needed to fit. The result may not be optimal, since the exact problem
+/// is a knapsack. If nothing fits, it returns keepLeast's solution.
 RecomputationSolution keepWithin(const RecomputationProblem &problem,
                                  int64_t budget);
 

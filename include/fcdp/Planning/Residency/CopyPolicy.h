@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of what each function of a step does with the gathered copies of a
-// bucket.
-// The pass --fcdp-cache applies this table and the residency estimate prices
-// it; neither has a rule of its own. The prover's closed forms state the same
-// independently. Knows no IR.
+// bucket. The pass --fcdp-cache applies this table and the residency estimate
+// prices it; neither has a rule of its own. The prover's closed forms state the
+// same rules independently. This code does not use the IR.
 #pragma once
 
 #include "dialects/Fcdp/StepFamily.h"
@@ -13,10 +12,11 @@
 
 namespace fcdp {
 
-/// The decisions on a bucket, and the facts, that its policy depends on.
+/// The decisions on a bucket, and the facts about it, that determine its
+/// policy.
 struct CopyDecision {
-  /// The place of the copy between the uses of a micro-batch, and from the last
-  /// use in a micro-batch to the next micro-batch or, if frozen, step.
+  /// The place of the copy between the uses of a micro-batch, and from its last
+  /// use there to the next micro-batch or, if frozen, to the next step.
   Residency residency = Residency::drop, carry = Residency::drop;
   bool isTrainable = true;
   /// Whether a step has several micro-batches.
@@ -25,8 +25,8 @@ struct CopyDecision {
   bool isUsedAgain = true;
   /// Whether the job evaluates the model between steps.
   bool isEvaluated = false;
-  /// Whether each gather refers to the slice of the one before, which is then
-  /// kept in host memory even if no use loads it.
+  /// Whether each gather refers to the slice of the one before. That slice is
+  /// then kept in host memory even if no use loads it.
   bool isReference = false;
 };
 
@@ -44,7 +44,7 @@ enum class CopySource {
   copy
 };
 
-/// The place of a copy until it is used again.
+/// The place of a copy until its next use.
 enum class CopyPlace {
   /// Nowhere.
   none,
@@ -60,8 +60,8 @@ enum class CopyPlace {
 struct CopyActions {
   /// Sources of the first use in program order, and of all later ones.
   CopySource first = CopySource::network, later = CopySource::network;
-  /// Whether the first gather also fills the bucket's state. In `init`, which
-  /// has no uses, that gather is added.
+  /// Whether the first gather also fills the bucket's state. For `init`, which
+  /// has no uses, this gather is added.
   bool fillsState = false;
 };
 
@@ -79,12 +79,13 @@ struct CopyPolicy {
 
   /// The place of the copy between the uses of one micro-batch.
   CopyPlace within = CopyPlace::none;
-  /// The state that keeps a copy for other functions, or, in host memory, for
-  /// later uses of the same. Evaluations use those of steps; in host memory
-  /// they have one for each bucket whose copies live there in a micro-batch.
+  /// The state that keeps a copy for other functions or, in host memory, for
+  /// later uses in the same function. Evaluations use the states of steps. In
+  /// host memory they have a state for each bucket whose copies are kept there
+  /// within a micro-batch.
   CopyPlace state = CopyPlace::none;
-  /// Whether the state is filled in host memory by each micro-batch anew, for
-  /// its own uses.
+  /// Whether each micro-batch fills the state in host memory again, for its own
+  /// uses.
   bool isInMicrobatch = false;
 
 private:

@@ -16,17 +16,18 @@ struct MemoryBudget {
 /// Returns the problem of a module whose buckets have a layout and whose
 /// collectives are still over all ranks, with the given decisions. Buckets are
 /// in the order of the module. `accumulation` and `collectives` apply to
-/// buckets without their own. If `collectives` is none, they are to be chosen:
-/// flat is offered to a bucket if one gather or reduction is faster that way on
-/// idle links. `wires` applies to what buckets send between nodes.
+/// buckets without their own. If `collectives` is none, the solver chooses
+/// them; flat is a choice for a bucket if its gather or reduction is faster
+/// that way on idle links. `wires` gives the form of values that buckets send
+/// between nodes.
 ResidencyProblem makeResidencyProblem(
     mlir::ModuleOp module, const CostModel &model, const MemoryBudget &budget,
     Accumulation accumulation,
     std::optional<Collectives> collectives = Collectives::two_level,
     const WireChoice &wires = {});
 
-/// Returns that problem for each of `accumulations`. Operations are priced
-/// once.
+/// Returns one such problem for each of `accumulations`. The costs of
+/// operations are computed once.
 std::vector<ResidencyProblem> makeResidencyProblems(
     mlir::ModuleOp module, const CostModel &model, const MemoryBudget &budget,
     llvm::ArrayRef<Accumulation> accumulations,

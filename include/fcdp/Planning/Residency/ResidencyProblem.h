@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The problem of residency: a step's uses of gathered copies with the cost of
-// each way to fetch them; and its solution, where each copy lives between its
-// uses and which collectives are flat. Knows no IR.
+// each way to fetch them; and its solution, where each copy is kept between its
+// uses and which collectives are flat. This code does not use the IR.
 #pragma once
 
 #include "dialects/Fcdp/Enums.h"
@@ -19,12 +19,12 @@ namespace fcdp {
 
 /// The decisions on one bucket's copy.
 struct BucketResidency {
-  /// Between two uses in a micro-batch.
+  /// The residency between two uses in a micro-batch.
   Residency residency = Residency::drop;
   /// The residency from the last use in a micro-batch to the next micro-batch,
   /// or, if frozen, to the next step.
   Residency carry = Residency::drop;
-  /// How gathers and reductions are done that need no slice of a node; see
+  /// The form of gathers and reductions that need no node slice; see
   /// fcdp.bucket.
   Collectives collectives = Collectives::two_level;
 
@@ -45,24 +45,24 @@ struct ResidencyProblem {
     bool trainable = true;
     /// The bucket's sharding, which determines the possible residencies.
     Sharding sharding = Sharding::world;
-    /// Bytes of a node slice of the sum of its gradients.
+    /// Bytes of a node slice of its gradient accumulator.
     int64_t sumBytes = 0;
-    /// The two steps of a gather, the copies of a slice, the two steps of a
-    /// reduction, the two of a gather of what is reduced, the copies of a slice
-    /// of the gradients' sum, and the optimizer.
+    /// The two steps of a gather, the copies of a node slice, the two steps of
+    /// a reduction, the two steps of a gather of reduced gradients, the copies
+    /// of a node slice of the gradient accumulator, and the optimizer.
     Cost interGather, intraGather, hostStore, hostLoad, intraReduce,
         interReduce, sumInterGather, sumIntraGather, sumStore, sumLoad, update;
-    /// A gather and a reduction in one step, where there are two levels.
+    /// A gather and a reduction in one step, for a mesh of two levels.
     Cost flatGather, flatReduce;
     /// The gather between nodes while a slice is in host memory, if it sends
-    /// differences from it.
+    /// differences from that slice.
     std::optional<Cost> deltaGather;
-    /// The decision on the sums of gradients; getSumPolicy says what it comes
-    /// to.
+    /// The accumulation of its gradients; getSumPolicy gives the resulting
+    /// actions.
     Accumulation accumulation = Accumulation::sharded;
     /// The user's decisions, if any.
     std::optional<Residency> residency, carry;
-    /// The choices; two_level is the first if it is one.
+    /// The choices. If two_level is one of them, it is the first.
     llvm::SmallVector<Collectives, 2> collectives = {Collectives::two_level};
 
     /// Returns whether gathers under `plan` send differences.
@@ -78,19 +78,19 @@ struct ResidencyProblem {
   struct Use {
     /// Index of the bucket.
     unsigned bucket = 0;
-    /// Index of the use until whose end the copy is read, from its own on.
+    /// Index of the last use that reads the copy, which may be this one.
     unsigned until = 0;
     /// Index of its live range, counted over all units from 0: a unit may have
     /// several buckets.
     unsigned range = 0;
     /// Compute until the next use, in seconds.
     double seconds = 0;
-    /// Bytes on the device that are there whatever is decided: states,
-    /// activations, gradients; their greatest sum in this part.
+    /// Bytes on the device that do not depend on the decisions (states,
+    /// activations, gradients); their greatest sum in this part.
     int64_t otherBytes = 0;
     /// The buckets whose gradients are reduced at its end.
     std::vector<unsigned> reduced;
-    /// Bytes of packed gradients and scratch that these reductions hold.
+    /// Bytes of packed gradients and scratch that these reductions use.
     int64_t reducedBytes = 0;
     /// The part of `seconds` that takes all of the memory's bandwidth, as in
     /// Cost.
@@ -101,13 +101,13 @@ struct ResidencyProblem {
   /// The uses of one micro-batch, in order.
   std::vector<Use> uses;
   int64_t microBatches = 1;
-  /// Ranges that a copy is fetched ahead.
+  /// The number of live ranges that a copy is fetched ahead.
   int64_t prefetch = 1;
-  /// Uses whose reductions may run at once.
+  /// The number of uses whose reductions may run at once.
   int64_t reductions = 2;
   /// Bytes of a rank's device and of a node's host memory for the cache.
   int64_t deviceBudget = 0, hostBudget = 0;
-  /// Ranks of a node: each keeps a slice.
+  /// Ranks of a node, each of which keeps a slice.
   int64_t localRanks = 1;
   bool hasSeveralNodes = true;
   /// Whether the job evaluates the model between steps.
@@ -125,9 +125,9 @@ struct ResidencyProblem {
 
 /// The predicted memory of a plan.
 struct ResidencyMemory {
-  /// Greatest over a step, of a rank.
+  /// Greatest over a step, for one rank.
   int64_t deviceBytes = 0;
-  /// Bytes of a node's copies and sums in host memory.
+  /// Bytes of the copies and gradient accumulators in a node's host memory.
   int64_t hostBytes = 0;
 };
 
@@ -135,8 +135,8 @@ struct ResidencyMemory {
 struct ResidencyTimes {
   /// Seconds of one optimizer step.
   double seconds = 0;
-  /// Seconds that a step needs the busiest link or compute at its full rate. No
-  /// schedule takes less.
+  /// Seconds that the busiest link, or compute, needs for a step at its full
+  /// rate. No schedule takes less.
   double needed = 0;
 };
 
@@ -146,12 +146,12 @@ struct ResidencySolution {
   /// One for each bucket.
   std::vector<BucketResidency> buckets;
   ResidencyEstimate estimate;
-  /// The number of plans that the search came to, and of those that it
-  /// simulated, which is most of its time.
+  /// The number of plans that the search considered, and of those that it
+  /// simulated, which takes most of its time.
   unsigned considered = 0, simulated = 0;
 
-  /// Fails if it omits a bucket, exceeds a budget, overrides a given decision,
-  /// or has a decision that a bucket cannot have.
+  /// Fails if the solution omits a bucket, exceeds a budget, overrides a given
+  /// decision, or has a decision that a bucket cannot have.
   llvm::Error verify(const ResidencyProblem &problem) const;
 };
 
@@ -159,16 +159,16 @@ struct ResidencySolution {
 /// but for rounding, smaller on the device, then in host memory.
 bool isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b);
 
-/// Estimates what a plan keeps, in a small part of the time of a simulation.
-/// Pre: problem.check() succeeds and there is a plan for each bucket.
+/// Estimates the memory of a plan, much faster than a simulation. Pre:
+/// problem.check() succeeds and there is a plan for each bucket.
 ResidencyMemory estimateMemory(const ResidencyProblem &problem,
                                llvm::ArrayRef<BucketResidency> buckets);
 
-/// Simulates one step under a plan. Pre: as above.
+/// Simulates one step under a plan. Pre: as for estimateMemory.
 ResidencyTimes estimateTimes(const ResidencyProblem &problem,
                              llvm::ArrayRef<BucketResidency> buckets);
 
-/// Returns both.
+/// Returns the memory and the times of a plan.
 ResidencyEstimate estimate(const ResidencyProblem &problem,
                            llvm::ArrayRef<BucketResidency> buckets);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The table of what each function of a step does with the gradients of a
-// bucket, from their pack to their sum over micro-batches.
-// The pass --fcdp-accumulate applies this table and the residency estimate
-// prices it; neither has a rule of its own. The prover's closed forms state the
-// same independently. Knows no IR.
+// bucket, from their pack to their accumulation over micro-batches. The pass
+// --fcdp-accumulate applies this table and the residency estimate prices it;
+// neither has a rule of its own. The prover's closed forms state the same rules
+// independently. This code does not use the IR.
 #pragma once
 
 #include "dialects/Fcdp/StepFamily.h"
@@ -13,11 +13,11 @@
 
 namespace fcdp {
 
-/// The decision on the sums of a bucket, and the facts, that its policy depends
-/// on.
+/// The accumulation of a bucket's gradients, and the facts about it, that
+/// determine its policy.
 struct SumDecision {
   Accumulation accumulation = Accumulation::sharded;
-  /// Without it the bucket has no gradients.
+  /// Whether the bucket has gradients.
   bool isTrainable = true;
   /// Whether a step has several micro-batches, and a job several nodes.
   bool hasSeveral = false, hasNodes = true;
@@ -33,17 +33,17 @@ enum class SumLevel {
   all
 };
 
-/// One row of the table: the gradients of one function. Not in functions that
-/// compute no micro-batch.
+/// One row of the table: the gradients of one function. Functions that compute
+/// no micro-batch do nothing with them.
 struct SumActions {
-  /// Whether the function reduces within the node, and between nodes, be it in
-  /// front of the sum or behind it.
+  /// Whether the function reduces within the node, and between nodes, before or
+  /// after the accumulation.
   bool reducesWithin = false, reducesBetween = false;
-  /// Whether it adds to the sum of earlier micro-batches. A sum in host memory
-  /// is loaded for that.
+  /// Whether it adds to the accumulator of earlier micro-batches. An
+  /// accumulator in host memory is loaded for that.
   bool adds = false;
-  /// Whether it leaves the sum in the state for later micro-batches. A sum in
-  /// host memory is stored for that.
+  /// Whether it leaves the accumulator in the state for later micro-batches. An
+  /// accumulator in host memory is stored for that.
   bool keeps = false;
 };
 
@@ -56,11 +56,11 @@ struct SumPolicy {
   }
   bool isInHost() const { return state == StateRole::host_grad; }
 
-  /// The reduction in front of the sum. What is left of it comes behind the sum
-  /// of the step's last micro-batch.
+  /// The reduction before the accumulation. The rest of the reduction follows
+  /// the accumulation of the step's last micro-batch.
   SumLevel level = SumLevel::all;
-  /// The state of the sum. `grad`, in which the optimizer finds gradients, if
-  /// they are reduced before.
+  /// The state that accumulates the gradients. It is `grad`, where the
+  /// optimizer reads gradients, if they are reduced over all ranks first.
   StateRole state = StateRole::grad;
 
 private:

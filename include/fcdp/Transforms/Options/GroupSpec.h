@@ -9,19 +9,20 @@
 
 namespace fcdp {
 
-/// Parameters with settings of their own.
+/// Parameters with their own settings.
 struct GroupSpec {
   struct Pattern {
     std::string text;
     llvm::GlobPattern glob;
   };
-  /// Shell patterns of PyTorch's names.
+  /// Shell patterns that match PyTorch's names.
   llvm::SmallVector<Pattern> patterns;
-  /// The factor of the learning rate.
+  /// The factor on the learning rate.
   std::optional<double> lr;
-  /// None: the optimizer's.
+  /// The weight decay; none for that of the optimizer.
   std::optional<double> weightDecay;
-  /// The name of the optimizer that updates them; empty for that of the rule.
+  /// The name of the optimizer that updates them; empty for the one that the
+  /// optimizers' own rule gives.
   llvm::StringRef optimizer;
 };
 
@@ -30,8 +31,8 @@ struct GroupSpec {
 /// optimizer. An error names the bad part and what was expected.
 llvm::Expected<llvm::SmallVector<GroupSpec>> parseGroups(llvm::StringRef text);
 
-/// Returns the first group with a pattern that one of the parameter's names
-/// matches; null if there is none or it is not trained.
+/// Returns the first group with a pattern that matches one of the parameter's
+/// names. Returns null if there is none or if the parameter is not trained.
 const GroupSpec *findGroup(ParameterOp parameter,
                            llvm::ArrayRef<GroupSpec> groups);
 

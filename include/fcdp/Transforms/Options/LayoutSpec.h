@@ -6,12 +6,12 @@
 
 namespace fcdp {
 
-/// Parses `flat`, `ragged<N>` with N from 1 on, or `owned`. The error lists
-/// them.
+/// Parses `flat`, `ragged<N>` with N from 1 on, or `owned`. Errors list these
+/// forms.
 llvm::Expected<LayoutAttr> parseLayout(llvm::StringRef spec,
                                        mlir::MLIRContext *context);
 
-/// The layout of `bucket`, `flat` where none is given.
+/// Returns the layout of `bucket`, or `flat` if it has none.
 LayoutAttr getLayout(BucketOp bucket);
 
 } // namespace fcdp

@@ -8,10 +8,10 @@ namespace fcdp {
 
 /// The optimizers of a step, each an OptimizerAttrInterface.
 struct OptimizerSpec {
-  /// Its learning rate is that of the job.
+  /// The optimizer whose learning rate is the job's.
   mlir::Attribute first;
-  /// That of parameters that `first` does not update. The same if it updates
-  /// all.
+  /// The optimizer of parameters that `first` does not update. It equals
+  /// `first` if that updates all.
   mlir::Attribute rest;
 };
 
@@ -21,12 +21,12 @@ struct OptimizerSpec {
 /// and nesterov (0 or 1), lion has lr, beta1, beta2 and weight_decay, muon has
 /// lr, weight_decay, momentum, nesterov, ns_a, ns_b and ns_c (the
 /// ns_coefficients), eps, ns_steps and adjust_lr_fn, adafactor has lr,
-/// beta2_decay, eps1, eps2, d and weight_decay. Behind muon or adafactor and a
-/// `+` there may be another optimizer for what it does not update; the default
-/// for muon is adamw, and adafactor updates all that groups leave to it. What
-/// adamw8bit does not update is adamw's, with the same settings. Omitted
-/// settings have the defaults of PyTorch, or of Lion's authors. An error names
-/// the bad part and the accepted values.
+/// beta2_decay, eps1, eps2, d and weight_decay. After muon or adafactor, a `+`
+/// and another optimizer may follow, for the parameters that the first does not
+/// update. The default after muon is adamw; adafactor updates all parameters
+/// that groups leave to it. Adamw updates the parameters that adamw8bit does
+/// not, with the same settings. Omitted settings have the defaults of PyTorch,
+/// or of Lion's authors. An error names the bad part and the accepted values.
 llvm::Expected<OptimizerSpec> parseOptimizers(llvm::StringRef spec,
                                               mlir::MLIRContext *context);
 

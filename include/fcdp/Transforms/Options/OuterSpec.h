@@ -6,16 +6,16 @@
 
 namespace fcdp {
 
-/// What the option --outer asks for.
+/// The settings that the option --outer gives.
 struct OuterSpec {
   OuterAttr outer;
   /// The type in which differences are sent.
   mlir::Type type;
-  /// The form in which sums of differences are sent, if it is given.
+  /// The form in which sums of differences are sent, if given.
   std::optional<Wire> wire;
 };
 
-/// Parses `H[,KEY=VALUE]...`. The error says what was expected.
+/// Parses `H[,KEY=VALUE]...`. Errors say what was expected.
 llvm::Expected<OuterSpec> parseOuter(llvm::StringRef text,
                                      mlir::MLIRContext *context);
 

@@ -6,7 +6,7 @@
 
 namespace fcdp {
 
-/// Parses `model`, as a null type, or `f32`. The error lists them.
+/// Parses `model`, as a null type, or `f32`. Errors list them.
 llvm::Expected<mlir::Type> parseMaster(llvm::StringRef spec,
                                        mlir::MLIRContext *context);
 
@@ -14,12 +14,11 @@ llvm::Expected<mlir::Type> parseMaster(llvm::StringRef spec,
 /// `master`, which may be null.
 bool needsMaster(mlir::Type storage, mlir::Type master);
 
-/// Parses `model`, as a null type, `f32`, `bf16` or `f16`. The error lists
-/// them.
+/// Parses `model`, as a null type, `f32`, `bf16` or `f16`. Errors list them.
 llvm::Expected<mlir::Type> parseReduceType(llvm::StringRef spec,
                                            mlir::MLIRContext *context);
 
-/// Parses `off` or `on`. The error lists them.
+/// Parses `off` or `on`. Errors list them.
 llvm::Expected<bool> parseLossScale(llvm::StringRef spec);
 
 } // namespace fcdp

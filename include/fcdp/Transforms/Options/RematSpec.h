@@ -8,7 +8,7 @@
 
 namespace fcdp {
 
-/// How much of the forward pass the backward pass computes again.
+/// The amount of the forward pass that the backward pass computes again.
 struct RematSpec {
   enum class Mode { None, Unit, Budget };
   Mode mode = Mode::None;
@@ -17,7 +17,7 @@ struct RematSpec {
   std::optional<int64_t> budget;
 };
 
-/// `none`, `unit` or a number of bytes. The error says so.
+/// Parses `none`, `unit` or a number of bytes. Errors list them.
 llvm::Expected<RematSpec> parseRemat(llvm::StringRef text);
 
 } // namespace fcdp

@@ -6,10 +6,10 @@
 
 namespace fcdp {
 
-/// Parses `raw`, `delta` or `auto`. The error lists them.
+/// Parses `raw`, `delta` or `auto`. Errors list them.
 llvm::Expected<GatherWireSpec> parseGatherWire(llvm::StringRef text);
 
-/// Parses `raw`, `coded`, `int8` or `int4`. The error lists them.
+/// Parses `raw`, `coded`, `int8` or `int4`. Errors list them.
 llvm::Expected<Wire> parseReduceWire(llvm::StringRef text);
 
 } // namespace fcdp

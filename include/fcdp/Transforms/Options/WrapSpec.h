@@ -7,15 +7,16 @@ namespace fcdp {
 
 /// The parameters that are gathered and reduced together.
 enum class Wrap {
-  /// Those of a unit.
+  /// The parameters of a unit.
   Unit,
-  /// Those of a module that has parameters of its own.
+  /// The parameters of a module that has parameters of its own.
   Module,
-  /// Those of a unit. What the backward pass recomputes has its own gather.
+  /// The parameters of a unit. Recomputed operations of the backward pass have
+  /// a gather of their own.
   Checkpoint
 };
 
-/// `unit`, `module` or `checkpoint`. The error lists them.
+/// Parses `unit`, `module` or `checkpoint`. Errors list them.
 llvm::Expected<Wrap> parseWrap(llvm::StringRef text);
 
 } // namespace fcdp

@@ -24,8 +24,8 @@ public:
   /// Adds the rank of a line "# Rank 0 [Group 0] Pid 1 on HOST device 0 ...",
   /// given by its words. Errors have no file and line.
   llvm::Error add(llvm::ArrayRef<llvm::StringRef> words);
-  /// Returns the set of ranks that a group is, or an error if it is none that a
-  /// cluster has.
+  /// Returns the set of ranks that the groups form, or an error if a cluster
+  /// has no such set.
   llvm::Expected<NcclGroups> getGroups() const;
   /// Returns the number of ranks in a group. Requires that `getGroups` gives no
   /// error.

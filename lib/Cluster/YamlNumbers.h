@@ -24,8 +24,8 @@ struct YamlReader {
   std::string message;
   /// The first error, with file and line.
   std::string complaint;
-  /// Whether the description builds on another one, whose values stay where it
-  /// says nothing.
+  /// Whether the description builds on another one, whose values apply where it
+  /// gives none.
   bool hasBase = false;
 };
 
@@ -143,7 +143,7 @@ void mapUnlessInherited(llvm::yaml::IO &io, const char *key, T &field) {
     io.mapRequired(key, field);
 }
 
-/// Reads a list, which replaces that of a base as a whole.
+/// Reads a list, which replaces the whole list of a base.
 template <typename List>
 void mapList(llvm::yaml::IO &io, const char *key, List &field) {
   std::optional<List> list;
@@ -159,7 +159,8 @@ void mapNumber(llvm::yaml::IO &io, const char *key, T &field) {
   field = static_cast<T>(number.value);
 }
 
-/// Reads a number of an element of a list, which inherits nothing.
+/// Reads a number in an element of a list. Such a number inherits nothing from
+/// a base.
 template <typename Number, typename T>
 void mapOwnNumber(llvm::yaml::IO &io, const char *key, T &field) {
   Number number{static_cast<double>(field)};

@@ -8,38 +8,39 @@
 
 namespace fcdp {
 
-/// `bytes` of `buffer`, from `offset` on.
+/// Returns `bytes` bytes of `buffer`, from `offset` on.
 BufferAttr slice(BufferAttr buffer, int64_t offset, int64_t bytes);
 
 class Places {
 public:
   static mlir::FailureOr<Places> compute(mlir::ModuleOp module);
 
-  /// The bucket, buffer, input, parameter or state of that name, or null.
+  /// Returns the bucket, buffer, input, parameter or state of that name, or
+  /// null.
   template <typename OpTy>
   OpTy lookup(mlir::StringAttr name) const {
     return symbols.lookup<OpTy>(name);
   }
-  /// The position of a bucket, buffer or input in the plan.
+  /// Returns the position of a bucket, buffer or input in the plan.
   uint32_t getPosition(mlir::StringAttr name) const {
     return positions.lookup(name);
   }
-  /// Null if `bucket` has no such state.
+  /// Returns the bucket's state of that role, or null.
   StateOp lookup(mlir::StringAttr bucket, StateRole role) const {
     return states.lookup({bucket, static_cast<unsigned>(role)});
   }
-  /// The state that `op` adds to; null if there is none.
+  /// Returns the state that `op` adds to; null if there is none.
   StateOp getAccumulator(AccumulateOp op) const {
     mlir::StringAttr target = op.getTargetAttr().getAttr();
     auto state = lookup<StateOp>(target);
     return state ? state : lookup(target, StateRole::grad);
   }
 
-  /// The memory of `value`, exactly as large as its type; null for a value
-  /// that ATen makes.
+  /// Returns the memory of `value`, exactly as large as its type; null for a
+  /// value whose memory an ATen operator allocates.
   BufferAttr lookup(mlir::Value value) const { return ofValue.lookup(value); }
-  /// The place of `parameter` in the result of `pack`, whose type may differ
-  /// from the bucket's own.
+  /// Returns the place of `parameter` in the result of `pack`, whose type may
+  /// differ from the bucket's own.
   BufferAttr getMember(PackOp pack, mlir::FlatSymbolRefAttr parameter) const;
 
 private:

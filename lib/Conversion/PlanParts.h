@@ -11,18 +11,20 @@
 
 namespace fcdp {
 
-/// Returns the operations of the module's functions that do something, in
-/// order: those of the plan. Refuses what the runtime has no operation for, and
-/// functions that are not members of a step's family.
+/// Returns the operations of the module's functions that the plan contains, in
+/// order. These are the ones that do something. Refuses operations that the
+/// runtime does not have, and functions that are not members of a step's
+/// family.
 mlir::FailureOr<std::vector<mlir::Operation *>>
 collectCalls(mlir::ModuleOp module, const Places &places);
 
-/// Checks that no value of a buffer is used after the buffer was given its
-/// next value: a buffer has one memory, where the value would have changed.
+/// Checks that no value of a buffer is used after the buffer gets its next
+/// value. A buffer has one memory, so the earlier value would be overwritten
+/// there.
 mlir::LogicalResult verifyBufferWrites(mlir::func::FuncOp function);
 
-/// Returns the first update whose optimizer is that of the plan: one that needs
-/// a layout, or else any; null if nothing is updated.
+/// Returns the first update with the optimizer that the plan names: one that
+/// needs a layout, or else any. Returns null if nothing is updated.
 ShardUpdateOp findFirstUpdate(mlir::ModuleOp module);
 
 /// Describes an optimizer.
@@ -36,13 +38,14 @@ mlir::LogicalResult fillSymbols(plan::PlanT &plan, std::string &constants,
                                 TensorReader readTensor);
 
 /// Describes the functions of `module`, whose operations in the plan are
-/// `calls`, and the arenas, by `memory`: which memory is reserved when, where
-/// results of operators are expected, and what each function sends.
+/// `calls`, and the arenas, by `memory`: the memory that is reserved at each
+/// time, the expected places of operator results, and the bytes that each
+/// function sends.
 void fillFunctions(plan::PlanT &plan, mlir::ModuleOp module,
                    const DeviceMemory &memory,
                    llvm::ArrayRef<mlir::Operation *> calls);
 
-/// Describes the operations `calls`. Reports an error of each.
+/// Describes the operations `calls`. Reports an error for each that fails.
 mlir::LogicalResult fillOps(plan::PlanT &plan, const Places &places,
                             const SlotTable &slots,
                             llvm::ArrayRef<mlir::Operation *> calls);

@@ -14,8 +14,8 @@ Table &append(std::vector<std::unique_ptr<Table>> &tables) {
   return *tables.emplace_back(std::make_unique<Table>());
 }
 
-/// The enumerator that the schema spells as the IR does. `names` are those of
-/// the schema, which count from 0.
+/// Returns the enumerator that the schema spells as the IR does. `names` are
+/// the schema's names, which count from 0.
 template <typename Enum>
 Enum findByName(llvm::StringRef name, const char *const *names) {
   for (unsigned value = 0; names[value]; ++value)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers under which the runtime finds tensors.
+// Numbers the tensors of a plan. The runtime finds them by these slots.
 #pragma once
 
 #include "Places.h"
@@ -17,16 +17,16 @@ public:
   fill(plan::PlanT &plan, mlir::ModuleOp module, const Places &places,
        llvm::ArrayRef<mlir::Operation *> calls);
 
-  /// The slot of `value`, or -1.
+  /// Returns the slot of `value`, or -1.
   int64_t lookup(mlir::Value value) const { return find(slots, value); }
-  /// The slot of a tensor in an arena, which must have been asked for before.
+  /// Returns the slot of a tensor in an arena, which `fill` must have seen.
   int64_t lookup(BufferAttr buffer, mlir::RankedTensorType type) const {
     return find(planned, {buffer, type});
   }
-  /// The slot that the result of `call` is written to, or -1 if it is new
-  /// memory.
+  /// Returns the slot that the result of `call` is written to, or -1 if it is
+  /// new memory.
   int64_t getOut(mlir::Operation *call) const { return find(outs, call); }
-  /// The slots whose values `op` is the last to use.
+  /// Returns the slots whose values `op` is the last to use.
   std::vector<uint32_t> getFreed(mlir::Operation *op) const {
     return freed.lookup(op);
   }

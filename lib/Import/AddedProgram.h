@@ -13,8 +13,8 @@
 
 namespace fcdp {
 
-/// Reads the values of constants; gives none where there is no archive or no
-/// value.
+/// Reads the values of constants. Returns none for a constant without an
+/// archive or a value.
 class ConstantValues {
 public:
   explicit ConstantValues(mlir::ModuleOp module);
@@ -26,12 +26,12 @@ private:
 };
 
 /// A program that is added to the step in `module`. Parameters and buffers
-/// become the step's by name. All else keeps to itself, and gets the attributes
-/// by which `mark` tells it apart.
+/// become the step's by name. Everything else stays separate, and `mark` gives
+/// it the attributes that tell it apart.
 class AddedProgram {
 public:
-  /// `what` names the program in errors, as "the evaluation" does; its symbols
-  /// get names that begin with `prefix`.
+  /// `what` names the program in errors, for example "the evaluation". Its
+  /// symbols get names that begin with `prefix`.
   AddedProgram(mlir::ModuleOp module, mlir::ModuleOp program, std::string what,
                std::string prefix);
 
@@ -39,9 +39,9 @@ public:
   /// parameter for each of the program's.
   mlir::LogicalResult checkSame();
   mlir::LogicalResult matchParameters();
-  /// Makes buffers the step's if they are of one name, type and value. `mark`
-  /// is called with each other one, and fails if it cannot be the program's
-  /// own.
+  /// Replaces each buffer by the step's if name, type and value are equal.
+  /// `mark` is called for every other one, and fails if that buffer cannot be
+  /// the program's own.
   mlir::LogicalResult
   takeBuffers(llvm::function_ref<mlir::LogicalResult(BufferOp)> mark);
   void takeInput(InputOp input) { take(input); }

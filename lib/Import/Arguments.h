@@ -21,8 +21,8 @@ struct CallArguments {
   llvm::SmallVector<mlir::Attribute> values;
 };
 
-/// Converts the arguments of `node`. `integers` are those of Program. Errors
-/// name the node and the argument.
+/// Converts the arguments of `node`. `integers` are the Program's. Errors name
+/// the node and the argument.
 llvm::Expected<CallArguments>
 convertArguments(const Node &node, const Values &values,
                  const llvm::DenseMap<llvm::StringRef, int64_t> &integers,

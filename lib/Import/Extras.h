@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads what fcdp.export adds to an archive (extra/fcdp.json): tied parameters
-// and units.
+// Reads the entry that fcdp.export adds to an archive (extra/fcdp.json): tied
+// parameters and units.
 #pragma once
 
 #include "fcdp/Support/Json.h"

@@ -28,7 +28,7 @@ private:
   Label parse(llvm::StringRef label) const;
 
   mlir::MLIRContext *context;
-  /// Few labels are distinct, so each is read once.
+  /// Parsed labels. Few labels are distinct, so each is read once.
   llvm::DenseMap<llvm::StringRef, Label> cache;
 };
 

@@ -45,7 +45,7 @@ struct Node {
 /// document was parsed into.
 struct Program {
   std::vector<InputSpec> inputs;
-  /// Outputs other than the loss, gradients and buffer mutations are left out.
+  /// The outputs. Only the loss, gradients and buffer mutations are kept.
   std::vector<OutputSpec> outputs;
   std::vector<Node> nodes;
   /// TensorMeta of every value.

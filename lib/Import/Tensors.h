@@ -11,7 +11,7 @@
 
 namespace fcdp::pt2 {
 
-/// A tensor's place: a strided part of a storage.
+/// The place of a tensor: a strided part of a storage.
 struct Payload : StridedLayout {
   /// The entry that holds the storage.
   std::string entry;

@@ -8,7 +8,7 @@
 
 namespace fcdp {
 
-/// A target machine for position-independent code on this host.
+/// Returns a target machine for position-independent code on this host.
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine();
 
 /// Translates `module`, which is in the LLVM dialect, for `machine`.

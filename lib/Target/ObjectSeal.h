@@ -13,8 +13,8 @@ namespace fcdp {
 /// Returns the seal of an object.
 std::string makeSeal(llvm::StringRef object);
 
-/// Refuses a file that has a seal, but not its own. One that was linked by hand
-/// has none.
+/// Refuses a file whose seal does not match its content. A file that was linked
+/// by hand has no seal, and passes.
 llvm::Error checkSeal(llvm::StringRef file);
 
 } // namespace fcdp

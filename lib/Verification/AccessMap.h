@@ -19,8 +19,7 @@ inline constexpr uint8_t kAllPlanes = (1 << kNumPlanes) - 1;
 struct Extent {
   int64_t begin = 0, end = 0;
   uint8_t planes = kAllPlanes;
-  /// Identifies the block and the values nested inside it; 0 if all planes are
-  /// meant.
+  /// Identifies the block and the values nested inside it; 0 means all planes.
   int32_t shape = 0;
 
   bool isEmpty() const { return begin >= end; }
@@ -100,7 +99,7 @@ void AccessMap::visitMarks(const Extent &extent, Visit visit) {
   for (Iterator it = split(extent.begin);
        it != segments.end() && it->first < extent.end; ++it) {
     Segment &segment = it->second;
-    // Planes of another shape are other bytes.
+    // Planes of another shape are different bytes.
     bool isWhole = extent.planes == kAllPlanes ||
                    (segment.shape != 0 && segment.shape != extent.shape);
     for (unsigned plane = 0; plane < kNumPlanes; ++plane)

@@ -27,7 +27,8 @@ struct BucketUsage {
   bool crosses = false;
   /// Bytes of an element of its gradients; 0 if there are no gradients.
   int64_t gradientBytes = 0;
-  /// The same of the differences by which nodes are synchronized.
+  /// Bytes of an element of the differences by which nodes are synchronized; 0
+  /// if there are none.
   int64_t differenceBytes = 0;
   /// Bytes that one rank sends and copies.
   LinkBytes bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The content of memory, at the level of detail that the proofs need.
+// The content of memory, in the detail that the proofs need.
 #pragma once
 
 #include "StreamClocks.h"
@@ -16,7 +16,7 @@ enum class ContentKind : uint8_t {
   gradient,
   /// State of an optimizer.
   optimizer,
-  /// What messages of a bucket's gradients have left out.
+  /// The errors that messages of a bucket's gradients have left out.
   residual,
   /// State of outer steps.
   outer,
@@ -26,7 +26,7 @@ enum class ContentKind : uint8_t {
 
 struct Content {
   ContentKind kind = ContentKind::nothing;
-  /// The operation that wrote it; 0 if it was there before the run.
+  /// The operation that wrote it; 0 if it was written before the run.
   OpIndex writer = 0;
   int32_t bucket = -1;
   /// The bytes that were written, on all ranks together.
@@ -40,10 +40,11 @@ struct Content {
   /// For weights, states and differences, the number of updates that it
   /// reflects.
   int32_t version = 0;
-  /// For gradients, the last micro-batch in the sum, counted over the run.
+  /// For gradients, the last micro-batch in the accumulator, counted over the
+  /// run.
   int32_t batch = 0;
-  /// For gradients, whether the sum includes all micro-batches of the step up
-  /// to `batch`. Otherwise `batch` is the only one.
+  /// For gradients, whether the accumulator includes all micro-batches of the
+  /// step up to `batch`. Otherwise `batch` is the only one.
   bool isPrefix = false;
   /// For gradients, the update that used them, or 0.
   OpIndex takenBy = 0;

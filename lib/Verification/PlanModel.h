@@ -44,7 +44,7 @@ struct BufferModel {
   /// Bytes that the operation writes. A gather whose input is inside its result
   /// writes only the rest.
   Extent written;
-  /// Index of that input, or -1.
+  /// Index of the buffer of that input, or -1.
   int32_t part = -1;
 };
 
@@ -61,8 +61,8 @@ struct PlanInstruction {
   Extent place = {};
   /// Index of the bucket or state that the operation refers to, or -1.
   int32_t bucket = -1, state = -1;
-  /// Index of the state whose content a gather codes against, or to which a
-  /// reduction keeps what it leaves out, or -1.
+  /// Index of the state that a gather computes differences from, or in which a
+  /// reduction keeps its residual, or -1.
   int32_t reference = -1;
   /// Bytes of the device arena that are free for results of operators from this
   /// operation on, or until it.
@@ -75,8 +75,8 @@ struct FunctionModel {
   int64_t variant = 0;
   std::vector<BufferModel> buffers;
   std::vector<PlanInstruction> instructions;
-  /// The events of its live-in tokens. It waits for no other event that it has
-  /// not recorded before.
+  /// The events of its live-in tokens. The function waits for no other event
+  /// that it has not recorded before.
   std::vector<int64_t> liveInEvents;
 };
 

@@ -93,8 +93,8 @@ private:
   mlir::LogicalResult wait(const PlanInstruction &instruction);
   mlir::LogicalResult release(const PlanInstruction &instruction);
 
-  /// Records an access. Returns failure if it is not ordered after all that it
-  /// conflicts with.
+  /// Records an access. Returns failure if it is not ordered after all accesses
+  /// that it conflicts with.
   mlir::LogicalResult access(AccessMap &map, const Extent &extent, Mode mode,
                              int32_t content = 0);
   /// Reads the memory that a value refers to and returns its content.
@@ -119,7 +119,7 @@ private:
   /// the state.
   mlir::LogicalResult checkCopied(const Content &content,
                                   const PlanInstruction &instruction);
-  /// Returns `sum` plus `value`. `what` names the sum in errors.
+  /// Returns `sum` plus `value`. Errors call the accumulator `what`.
   mlir::FailureOr<Content> add(const Content &sum, const Content &value,
                                const llvm::Twine &what);
 
@@ -148,7 +148,7 @@ private:
                     const llvm::Twine &what);
 
   const PlanModel &plan;
-  /// By index; index 0 is none.
+  /// The issued operations by index; index 0 is none.
   std::vector<Issued> issued;
   std::vector<Content> contents;
 

@@ -10,9 +10,9 @@
 namespace fcdp {
 
 /// Proves that each operator result of `module` has a place in `results`, and
-/// that no other result and no buffer uses these bytes as long as the result is
-/// in use: in front of `arenaEnd`, where buffers end, the place is in `free`.
-/// Returns where results end.
+/// that no other result and no buffer uses these bytes while the result is in
+/// use. Up to `arenaEnd`, where buffers end, the place must be in `free`.
+/// Returns the end of all results.
 mlir::FailureOr<int64_t>
 verifyResultPlaces(mlir::ModuleOp module, llvm::ArrayRef<FreeRange> free,
                    llvm::ArrayRef<PlacedResult> results, int64_t arenaEnd);

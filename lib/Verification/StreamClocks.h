@@ -36,7 +36,7 @@ public:
       known[stream][i] = std::max(known[stream][i], it->second[i]);
     return true;
   }
-  /// Has all streams wait for all operations.
+  /// Makes all streams wait for all operations.
   void synchronize() {
     Clock last{};
     for (size_t i = 0; i < kNumStreams; ++i)
@@ -45,7 +45,8 @@ public:
     for (auto &[event, clock] : events)
       clock = last;
   }
-  /// Has all streams wait for what `stream` has issued and waited for.
+  /// Makes all streams wait for the operations that `stream` has issued and
+  /// waited for.
   void waitFor(size_t stream) {
     const Clock reached = known[stream];
     auto join = [&](Clock &clock) {
@@ -54,7 +55,7 @@ public:
     };
     for (Clock &clock : known)
       join(clock);
-    // A wait for an older event says nothing new.
+    // A wait for an older event adds no order.
     for (auto &[event, clock] : events)
       join(clock);
   }

@@ -5,14 +5,14 @@
 
 namespace fcdp {
 
-/// When what ran, in seconds.
+/// The times at which the parts of a function ran, in seconds.
 struct OverlapTimeline {
   double seconds = 0;
-  /// When each piece began.
+  /// The beginning of each piece.
   std::vector<double> pieces;
-  /// How long each stage of each fetch took.
+  /// The duration of each stage of each fetch.
   std::vector<llvm::SmallVector<double, 3>> fetches;
-  /// When each reduction was done.
+  /// The end of each reduction.
   std::vector<double> reductions;
 };
 

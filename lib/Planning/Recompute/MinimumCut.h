@@ -31,7 +31,7 @@ private:
   llvm::SmallVector<Edge> edges;
   /// Indices of edges, by node.
   llvm::SmallVector<llvm::SmallVector<size_t, 4>> outgoing;
-  /// Distance from the source, -1 if there is no way; by node.
+  /// Distance from the source by node; -1 if there is no path.
   llvm::SmallVector<int> level;
 };
 

@@ -7,7 +7,7 @@
 
 namespace fcdp {
 
-/// The first use of each bucket in a micro-batch, and the last, and the uses
+/// The first and the last use of each bucket in a micro-batch, and the uses
 /// that reduce gradients.
 struct UseRanges {
   explicit UseRanges(const ResidencyProblem &problem)
@@ -27,7 +27,7 @@ struct UseRanges {
   }
 
   std::vector<size_t> first, last;
-  /// In order: each is a unit of findSumPlace.
+  /// The reducing uses in order; each is a unit of findSumPlace.
   std::vector<size_t> reducing;
 };
 

@@ -5,8 +5,8 @@
 
 namespace fcdp {
 
-/// Writes what each bucket sends between nodes, where nothing is given. Buckets
-/// have a residency. `model` may be null unless gathers are `automatic`.
+/// Sets the wires between nodes of each bucket that does not have them. Buckets
+/// must have a residency. `model` may be null unless gathers are `automatic`.
 void applyWires(mlir::ModuleOp module, const WireChoice &choice,
                 const CostModel *model);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The remarks of --fcdp-decide: what it decided about each bucket, and what
-// that saves and costs.
+// The remarks of --fcdp-decide: the decision on each bucket, its savings and
+// its cost.
 #pragma once
 
 #include "fcdp/Cluster/CostModel.h"

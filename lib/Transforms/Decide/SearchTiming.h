@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Shows the stages of a search as analyses of the pass, in --mlir-timing and to
-// any other instrumentation.
+// other instrumentations.
 #pragma once
 
 #include "mlir/Pass/AnalysisManager.h"
@@ -28,7 +28,7 @@ public:
   SearchTiming(const mlir::AnalysisManager &analyses, mlir::Operation *op)
       : instrumentor(analyses.getPassInstrumentor()), op(op) {}
 
-  /// Returns what `run` returns, which does `Stage` once.
+  /// Runs one `Stage`, which is `run`, and returns its result.
   template <typename Stage, typename Run>
   auto measure(Run run) const {
     auto id = mlir::TypeID::get<Stage>();

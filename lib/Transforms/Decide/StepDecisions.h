@@ -14,10 +14,10 @@ inline constexpr int64_t kDefaultPrefetch = 1, kDefaultReductions = 2;
 
 /// All decisions on a step.
 struct StepDecisions {
-  /// Greatest bytes of buckets that are merged first; 0: none is.
+  /// Greatest bytes of merged buckets, which are made first; 0 merges none.
   int64_t bucketBytes = 0;
   Sharding sharding = Sharding::world;
-  /// One for each bucket that there is then, in the order of the module.
+  /// One entry for each bucket after merging, in the order of the module.
   ResidencySolution residency;
   Accumulation accumulation = Accumulation::sharded;
   /// Distances for all fetches and accumulates. If not set, each has its own.
@@ -30,7 +30,8 @@ struct StepChoices {
   MemoryBudget budget;
   /// Whether buckets may be merged; requires canJoinBuckets.
   bool mayMerge = false;
-  /// Greatest bytes of buckets that are compared; 0: of those that there are.
+  /// Greatest bytes of merged buckets that are compared; 0 keeps the buckets as
+  /// they are.
   llvm::SmallVector<int64_t> bucketBytes{0};
   /// Shardings to try. `world` does not change the buckets.
   llvm::SmallVector<Sharding> shardings{Sharding::world};

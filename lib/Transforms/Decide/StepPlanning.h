@@ -8,26 +8,26 @@
 
 namespace fcdp {
 
-/// Merges buckets and cuts states as the plan has it, and writes what is not
-/// given.
+/// Merges buckets and shards states by the plan, and sets the decisions that
+/// the module does not give.
 mlir::LogicalResult applyPlan(mlir::ModuleOp module, const StepDecisions &plan);
 
-/// Chooses, for each bucket of a plan, what makes a step take the least time:
-/// flat collectives or two-level ones. Its residencies stay. `wires` is what is
-/// sent.
+/// Chooses flat or two-level collectives for each bucket of a plan, so that a
+/// step takes the least time. The residencies stay. `wires` gives the form in
+/// which values are sent.
 mlir::LogicalResult planCollectives(mlir::ModuleOp module,
                                     const CostModel &model,
                                     const WireChoice &wires,
                                     StepDecisions &plan);
 
-/// The plan with which a step takes the least time on average over the spread
-/// of the cluster's inputs, and of equally fast ones the smallest. Plans are
-/// searched as residency problems, which are coarser than a schedule; the best
-/// of each search, and what presets would do, are scheduled and simulated in
-/// full, but for those that cannot be the fastest, and the one that is taken
-/// has its memory planned within the budget. Merged buckets are taken if the
-/// best plan with them is faster than the best one without. Fails, and says so
-/// on `module`, if no plan fits.
+/// Returns the plan whose step takes the least time on average over the spread
+/// of the cluster's inputs and, among equally fast plans, the smallest. It
+/// searches plans as residency problems, which are coarser than a schedule. The
+/// best of each search and the presets are then scheduled and simulated in
+/// full, except for plans that cannot be the fastest. The memory of the chosen
+/// plan is planned within the budget. Merged buckets are used if the best plan
+/// with them is faster than the best one without. If no plan fits, fails with
+/// an error at `module`.
 mlir::FailureOr<StepDecisions> planStep(mlir::ModuleOp module,
                                         const CostModel &model,
                                         const StepChoices &choices,

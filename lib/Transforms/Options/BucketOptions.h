@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What options say of the parameters that share a bucket.
+// The options on the parameters that share a bucket.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
@@ -8,7 +8,8 @@
 
 namespace fcdp {
 
-/// What is asked for of new buckets; null if nothing is.
+/// The properties that options require of new buckets. A null member requires
+/// nothing.
 struct BucketOptions {
   /// The type of masters of trained parameters in a narrower type.
   mlir::Type master;
@@ -18,9 +19,9 @@ struct BucketOptions {
   LayoutAttr layout;
 };
 
-/// Returns the kind of the bucket of a parameter that a function reads in the
-/// type `wire`, and that has a gradient of type `gradient` and is updated by
-/// `optimizer`; each is null if it is not so.
+/// Returns the kind of the bucket of a parameter. `wire` is the type in which a
+/// function reads it, `gradient` is the type of its gradient, and `optimizer`
+/// updates it. Each may be null.
 BucketKind makeBucketKind(ParameterOp parameter, mlir::Type wire,
                           mlir::Type gradient, mlir::Attribute optimizer,
                           const BucketOptions &options);

@@ -8,9 +8,10 @@
 
 namespace fcdp {
 
-/// Returns `described` or, if there is none, what the file or preset `cluster`
-/// says, with the times in the file `profile`. The result has the nodes and
-/// ranks of `mesh`, or those of the description where there is no mesh yet.
+/// Returns `described` or, if there is none, the description in the file or
+/// preset `cluster` with the times in the file `profile`. The result has the
+/// numbers of nodes and ranks of `mesh`, or those of the description if there
+/// is no mesh yet.
 llvm::Expected<Cluster> getClusterOf(MeshOp mesh,
                                      const std::optional<Cluster> &described,
                                      llvm::StringRef cluster,

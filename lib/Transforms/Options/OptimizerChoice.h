@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The decision which optimizer updates each parameter.
+// Decides which optimizer updates each parameter.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
@@ -9,19 +9,19 @@
 
 namespace fcdp {
 
-/// What updates a trained parameter.
+/// The optimizer and the settings that update a trained parameter.
 struct ParameterUpdate {
   mlir::Attribute optimizer;
-  /// The settings of its group; null if they are the optimizer's.
+  /// The settings of the parameter's group; null for the optimizer's own.
   GroupAttr group;
 };
 
-/// By the parameter's symbol.
+/// The updates by the parameter's symbol.
 using UpdateByParameter = llvm::DenseMap<mlir::StringAttr, ParameterUpdate>;
 
-/// Chooses the optimizer of each parameter that `step` trains, by the options
-/// `optimizer` and `group`, and its settings by the latter. Reports options
-/// that are wrong, and an optimizer that would update nothing.
+/// Chooses the optimizer of each parameter that `step` trains by the options
+/// `optimizer` and `group`, and its settings by `group`. Reports invalid
+/// options, and an optimizer that would update nothing.
 mlir::FailureOr<UpdateByParameter> chooseOptimizers(mlir::func::FuncOp step,
                                                     llvm::StringRef optimizer,
                                                     llvm::StringRef group);

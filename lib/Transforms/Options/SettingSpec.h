@@ -11,20 +11,20 @@ namespace fcdp {
 
 constexpr double kAnyNumber = std::numeric_limits<double>::infinity();
 
-/// A number, or one of some words, that an option sets by NAME=VALUE.
+/// A setting NAME=VALUE of an option. The value is a number or one of some
+/// words.
 struct Setting {
   llvm::StringRef name;
-  /// The default until it is parsed; may be none.
+  /// The default value until the text is parsed; may be none.
   std::optional<double> value;
   /// Accepted values are in [least, below).
   double least = 0, below = kAnyNumber;
-  /// If there are any, one of these words is expected, and the value is its
-  /// index.
+  /// If not empty, one of these words is expected, and the value is its index.
   llvm::SmallVector<llvm::StringRef> words = {};
 };
 
-/// Applies `name=value` to one of `settings`. Errors call what they belong to
-/// `owner`.
+/// Applies `name=value` to one of `settings`. Errors name `owner`, which the
+/// settings belong to.
 llvm::Error parseSetting(llvm::StringRef text, const llvm::Twine &owner,
                          llvm::MutableArrayRef<Setting> settings);
 

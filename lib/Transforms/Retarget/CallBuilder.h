@@ -14,7 +14,7 @@ public:
               llvm::StringRef callee)
       : builder(builder), location(location), callee(callee) {}
 
-  /// An absent tensor if `value` is null.
+  /// Adds a tensor argument; the tensor is absent if `value` is null.
   CallBuilder &tensor(llvm::StringRef name, mlir::Value value) {
     if (!value)
       return literal(name, builder.getUnitAttr());
@@ -39,12 +39,12 @@ public:
   CallBuilder &boolean(llvm::StringRef name, bool value) {
     return literal(name, builder.getBoolAttr(value));
   }
-  /// Leaves the argument to its default if `value` is null.
+  /// Adds an argument, which keeps its default if `value` is null.
   CallBuilder &optional(llvm::StringRef name, mlir::Attribute value) {
     return value ? literal(name, value) : *this;
   }
 
-  /// `undefined` as aten.call has it.
+  /// Creates the call. `undefined` is as in aten.call.
   aten::CallOp create(mlir::TypeRange types,
                       llvm::ArrayRef<int64_t> undefined = {}) {
     return aten::CallOp::create(

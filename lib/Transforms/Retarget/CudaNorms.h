@@ -6,8 +6,8 @@
 namespace fcdp {
 
 /// Replaces each RMS norm, and its backward pass, by the kernels that PyTorch
-/// has for CUDA alone. Norms that round where the kernels do not stay as they
-/// are, in whole or in part.
+/// has for CUDA only. A norm that rounds at other points than the kernels stays
+/// as it is, in whole or in part.
 void retargetNorms(mlir::func::FuncOp function);
 
 } // namespace fcdp

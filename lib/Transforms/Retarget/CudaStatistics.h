@@ -5,8 +5,8 @@
 
 namespace fcdp {
 
-/// Gives the statistics that norms return the types that CUDA's kernels give
-/// them. Users other than backward passes get them in the former type.
+/// Changes the types of the statistics that norms return to those of CUDA's
+/// kernels. Users other than backward passes get them cast to the former type.
 void retargetStatistics(mlir::func::FuncOp function);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// RMS norms as a CPU's export has them: operator by operator.
+// Matches RMS norms in a CPU's export, which has them operator by operator.
 #pragma once
 
 #include "dialects/Aten/Aten.h"
@@ -14,20 +14,20 @@ namespace fcdp {
 struct RmsNormGradients {
   /// The gradient of the norm's result.
   mlir::Value grad;
-  /// Of the input, if it has a gradient: `direct` is the part through the
-  /// product with the inverse deviation. `sum` adds to it, perhaps after other
-  /// gradients of the input, the part through the deviation itself, `indirect`.
+  /// The gradient of the input, if it has one. `direct` is the part through the
+  /// product with the inverse deviation. `sum` adds the part through the
+  /// deviation itself, `indirect`, perhaps after other gradients of the input.
   aten::CallOp direct, sum;
   mlir::Value indirect;
-  /// Of the weight, if it has a gradient, in the weight's shape.
+  /// The gradient of the weight in the weight's shape, if it has one.
   mlir::Value ofWeight;
-  /// All calls of it, and the first of them in the block.
+  /// All calls of the backward pass, and the first of them in the block.
   llvm::SmallVector<aten::CallOp> calls;
   aten::CallOp first;
 };
 
-/// input * rsqrt(mean(input ^ 2) + eps), over the last dimensions, and the
-/// product of that with a weight.
+/// The norm input * rsqrt(mean(input ^ 2) + eps), over the last dimensions, and
+/// its product with a weight.
 struct RmsNorm {
   mlir::Value input;
   double eps;
@@ -36,10 +36,10 @@ struct RmsNorm {
   /// The inverse deviation, and the product of the input with it.
   aten::CallOp rsqrt, scaled;
   /// The product with the weight. Both are null if the norm has no weight, or
-  /// if other calls than it and its gradients read `scaled`.
+  /// if other calls than this product and its gradients read `scaled`.
   aten::CallOp weighted;
   mlir::Value weight;
-  /// Null unless all of it was found.
+  /// The backward pass; none unless all of it was found.
   std::optional<RmsNormGradients> gradients;
   /// The calls of the forward pass.
   llvm::SmallVector<aten::CallOp> calls;
@@ -48,7 +48,7 @@ struct RmsNorm {
 };
 
 /// Returns the norm whose inverse deviation is `rsqrt`, computed in f32 or f64,
-/// or nothing if it is none.
+/// or none if it is not part of one.
 std::optional<RmsNorm> matchRmsNorm(aten::CallOp rsqrt);
 
 /// Returns whether `call` only changes the type of its operand's elements.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls that make other shapes and orders of a tensor, of static shape.
+// Builds calls that change the shape and the memory layout of a tensor of
+// static shape.
 #pragma once
 
 #include "CallBuilder.h"
@@ -9,15 +10,16 @@ namespace fcdp {
 
 mlir::RankedTensorType getTensorType(mlir::Value value);
 
-/// Makes `call`, whose one result has the element type of `like`.
+/// Creates `call`, whose one result has the element type of `like`.
 mlir::Value createLike(CallBuilder call, mlir::Value like,
                        llvm::ArrayRef<int64_t> shape);
 
-/// Zeros behind the last dimension, up to a multiple of `multiple`.
+/// Pads the last dimension with zeros at its end, up to a multiple of
+/// `multiple`.
 mlir::Value padLast(mlir::Value value, int64_t multiple,
                     mlir::OpBuilder &builder);
 
-/// The first `count` of a dimension.
+/// Returns the first `count` elements of a dimension.
 mlir::Value takeFirst(mlir::Value value, int64_t dim, int64_t count,
                       mlir::OpBuilder &builder);
 
@@ -26,12 +28,13 @@ mlir::Value takeFirst(mlir::Value value, int64_t dim, int64_t count,
 mlir::Value arrange(mlir::Value value, llvm::ArrayRef<int64_t> order,
                     mlir::OpBuilder &builder);
 
-/// [batch, heads, tokens, depth] to [batch, heads * times, tokens, depth], each
-/// head `times` times.
+/// Returns [batch, heads * times, tokens, depth] from [batch, heads, tokens,
+/// depth], with each head `times` times.
 mlir::Value repeatHeads(mlir::Value value, int64_t times,
                         mlir::OpBuilder &builder);
 
-/// The gradient of what `repeatHeads` gives, summed to that of its operand.
+/// Returns the gradient of the operand of `repeatHeads`, from the gradient of
+/// its result.
 mlir::Value sumHeads(mlir::Value value, int64_t times,
                      mlir::OpBuilder &builder);
 

@@ -19,7 +19,8 @@ struct Carried {
   mlir::StringAttr state;
   /// The stream of the last operation that writes it.
   Stream stream;
-  /// Whether it is a sum, for which memory of the function before is in use.
+  /// Whether the state is an accumulator, for which memory of the function
+  /// before is in use.
   bool isSum;
 };
 
@@ -39,8 +40,8 @@ public:
       : function(function), block(function.front()),
         builder(function.getContext()), boundary(boundary) {
     clocks.fill(Clock(kNumStreams + boundary.liveIns.size()));
-    // Except for live-ins, the functions before this one were joined into
-    // compute, so their work counts as compute's.
+    // The functions before this one were joined into compute, except for
+    // live-ins, so their work counts as compute's.
     clocks[0][0] = 1;
   }
 
@@ -82,7 +83,7 @@ private:
   /// `op` reads.
   void waitForInputs(mlir::Operation *op, Stream stream);
   void wait(Stream stream, Async &async);
-  /// Gives the token of `async`, recorded behind it.
+  /// Returns the token of `async`, which is recorded after it.
   mlir::Value getToken(Async &async);
   /// Returns the operation that fills `state`, or null if it is known to be
   /// done.
@@ -92,17 +93,18 @@ private:
   void waitForSums();
   /// Makes `stream` wait for the live-in work that writes to the state of `op`.
   void waitForLiveIn(mlir::Operation *op, Stream stream);
-  /// Notes that `op` is done with the buffers that it uses.
+  /// Marks `op` as done with the buffers that it uses.
   void finishUses(mlir::Operation *op);
   /// Joins compute with the asynchronous accesses to `value` and releases it.
   void release(mlir::Value value);
   /// Releases the values that `op` uses, which may be in flight at the
   /// function's end, on its own stream.
   void releaseLate(mlir::Operation *op);
-  /// Makes compute wait for the stores before `store` that it has computed
-  /// behind: nothing else does, where a store is the last access to its value.
+  /// Makes compute wait for the stores before `store` after which it has
+  /// computed. Nothing else waits for a store that is the last access to its
+  /// value.
   void waitForStoresBefore(mlir::Operation *store);
-  /// Whether compute has waited for all accesses to `value`.
+  /// Returns whether compute has waited for all accesses to `value`.
   bool isDone(mlir::Value value);
   bool isCovered(const Async &async) const {
     return clocks[0][async.entry] >= async.done[async.entry];
@@ -119,10 +121,11 @@ private:
   llvm::SmallVector<mlir::Operation *> asyncOrder;
   llvm::DenseMap<mlir::Value, Buffer> buffers;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> buffersOf;
-  /// Issued for the last time, with asynchronous accesses not known to be done.
+  /// Values that were issued for the last time, with asynchronous accesses not
+  /// known to be done.
   llvm::SmallVector<mlir::Value> pending;
-  /// The last store that was the last access to its value, and the last of
-  /// those that compute has computed behind.
+  /// The last store that was the last access to its value, and the last such
+  /// store after which compute has computed.
   mlir::Operation *lastStore = nullptr, *olderStore = nullptr;
   /// The last store to, and the last load from, each cache.
   llvm::DenseMap<mlir::StringAttr, mlir::Operation *> stores, loads;
@@ -131,8 +134,8 @@ private:
   llvm::MapVector<mlir::StringAttr, Async> liveIns;
   /// Live-in accumulates that compute has waited for.
   llvm::DenseSet<mlir::StringAttr> awaited;
-  /// For operations that may be in flight at the end: their results and the
-  /// values that only feed them.
+  /// The operations that may be in flight at the end: their results, and the
+  /// values that feed only them.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> liveOuts;
   /// The operations that define these values, with the operation that they are
   /// for.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Buckets in place of what is gathered and reduced by itself.
+// Replaces parameters that are gathered and reduced one by one by buckets.
 #pragma once
 
 #include "BucketGroups.h"
@@ -14,13 +14,13 @@ class BucketBuilder {
 public:
   explicit BucketBuilder(mlir::ModuleOp module);
 
-  /// Makes the bucket of `group` and its states, in front of `place`; later it
-  /// takes the place of the group's buckets or, if there are none, of its
-  /// members. Fails if it has too many elements.
+  /// Creates the bucket of `group` and its states before `place`. Later the
+  /// bucket replaces the group's buckets or, if there are none, its members.
+  /// Fails if it has too many elements.
   llvm::Error add(const BucketGroup &group, mlir::Block::iterator place);
-  /// Makes all functions gather, reduce and update by the buckets that were
-  /// added. Requires gathers and reductions over all ranks, each of a parameter
-  /// or, with a view for each member and a pack of all gradients, of a bucket.
+  /// Makes all functions gather, reduce and update the added buckets. Requires
+  /// gathers and reductions over all ranks, each of a parameter or of a bucket.
+  /// A bucket must have a view for each member, and a pack of all gradients.
   void moveFunctions();
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Larger buckets in place of the units', once these are there.
+// Joins the buckets of units to larger ones.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
@@ -8,12 +8,13 @@
 
 namespace fcdp {
 
-/// Returns whether `joinBuckets` may be called: merging is left open, and the
-/// buckets are as --fcdp-bucket makes them, sharded over all ranks.
+/// Returns whether `joinBuckets` may be called. The module must leave merging
+/// open, and its buckets must be as --fcdp-bucket makes them, sharded over all
+/// ranks.
 bool canJoinBuckets(mlir::ModuleOp module);
 
-/// Limits that joinBuckets may make a step faster with than without, in bytes.
-/// All are at most `most`. A step takes `seconds` without.
+/// Returns limits in bytes, at most `most`, with which joinBuckets may make a
+/// step faster. A step without joined buckets takes `seconds`.
 llvm::SmallVector<int64_t> findJoinLimits(mlir::ModuleOp module,
                                           const CostModel &model, int64_t most,
                                           double seconds);

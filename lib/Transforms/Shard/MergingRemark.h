@@ -5,8 +5,8 @@
 
 namespace fcdp {
 
-/// Emits a remark of pass `category` that says how many of `before` buckets
-/// were merged, and up to which size. Does nothing if none were.
+/// Emits a remark of pass `category` on how many of `before` buckets were
+/// merged, and up to which size. Does nothing if none were.
 void remarkOnMerging(mlir::ModuleOp module, llvm::StringRef category,
                      size_t before);
 

@@ -11,11 +11,11 @@ namespace fcdp {
 /// given residencies are possible with this sharding.
 bool canShardStates(mlir::ModuleOp module, Sharding sharding);
 
-/// Shards all buckets' states over the ranks of `sharding`. Requires that they
-/// are sharded over all ranks, and collectives over both axes. A copy is then
-/// gathered from the larger part that a rank owns, and the rank's part of a
-/// gradient from the reduced shards: an all-reduce is a reduction followed by a
-/// gather.
+/// Shards all buckets' states over the ranks of `sharding`. Requires states
+/// that are sharded over all ranks, and collectives over both axes. Afterwards
+/// a copy is gathered from the larger part that each rank owns. A rank's part
+/// of a gradient is gathered from the reduced shards: an all-reduce is a
+/// reduction followed by a gather.
 void shardStates(mlir::ModuleOp module, Sharding sharding);
 
 } // namespace fcdp

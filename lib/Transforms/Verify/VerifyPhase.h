@@ -8,8 +8,9 @@
 
 namespace fcdp {
 
-/// Fails unless `module` is in `phase`, at least sharded, with what every pass
-/// on it relies on: a mesh, the functions of a step, the states of its buckets.
+/// Fails unless `module` is in `phase`, at least sharded, and has everything
+/// that passes of that phase rely on: a mesh, the functions of a step, the
+/// states of its buckets.
 mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
 
 /// Checks the properties that hold from phase sharded on: each micro-batch
@@ -17,13 +18,14 @@ mlir::LogicalResult requirePhase(mlir::ModuleOp module, Phase phase);
 /// and updates once.
 mlir::LogicalResult verifySteps(mlir::ModuleOp module);
 
-/// Checks what @update does with the gradients: it clips them to the module's
+/// Checks how @update handles the gradients: it clips them to the module's
 /// norm, divides them by the number of ranks and micro-batches, and has the
-/// states that each optimizer needs. No function has a loss too many.
+/// states that each optimizer needs. Checks that no function has more than one
+/// loss.
 mlir::LogicalResult verifyUpdate(mlir::ModuleOp module);
 
-/// The function @step of a module in phase `imported`; fails if there is none
-/// of one block, without arguments and results.
+/// Returns the function @step of a module in phase `imported`. Fails unless it
+/// has one block, no arguments and no results.
 mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);
 
 /// Returns that function and, if the step has several shapes, those of its
@@ -35,35 +37,35 @@ requireSteps(mlir::ModuleOp module);
 /// null.
 mlir::func::FuncOp findEvaluation(mlir::ModuleOp module);
 
-/// Returns whether a collective over both axes is one step: the bucket has
-/// chosen so, and nothing needs the node slice.
+/// Returns whether a collective over both axes stays one step: its bucket has
+/// flat collectives, and nothing needs the node slice.
 bool staysWhole(CollectiveOpInterface op, const mlir::SymbolTable &symbols,
                 MeshOp mesh);
 
-/// Fails unless each collective of `module` is of flat tensors, and over one
-/// axis or such that it stays whole.
+/// Fails unless each collective of `module` is of flat tensors, and is either
+/// over one axis or stays one step.
 mlir::LogicalResult verifyOneLevel(mlir::ModuleOp module);
 
-/// A state named after its bucket and role; in host memory if it is a cache.
-/// Not inserted into the module.
+/// Creates a state named after its bucket and role, in host memory if it is a
+/// cache. Does not insert it into the module.
 StateOp createState(BucketOp bucket, StateRole role,
                     mlir::RankedTensorType type);
 
 /// Fails unless all gathers over the same axes are on one stream, and all
-/// reductions over them, too: each of these has a communicator, which one
-/// stream may use. All must have a stream.
+/// reductions over the same axes are, too. Each of these has a communicator,
+/// which only one stream may use. All must have a stream.
 mlir::LogicalResult verifyCommunicators(mlir::ModuleOp module);
 
-/// Fails unless each copy that a function finds prefetched was brought in by
-/// every function that may come before it, after the last use there of what
-/// the copy overwrites, and is not stale.
+/// Fails unless every function that may precede it brings in each copy that a
+/// function expects to be prefetched, after its last use of the copy that is
+/// overwritten. The prefetched copy must not be stale.
 mlir::LogicalResult verifyPrefetched(mlir::ModuleOp module);
 
 /// Fails unless functions with the same successors have the same states in
 /// flight at their ends.
 mlir::LogicalResult verifyInFlightStates(mlir::ModuleOp module);
 
-/// Fails unless functions give the tokens that those after them take.
+/// Fails unless functions return the tokens that the functions after them take.
 mlir::LogicalResult verifyTokens(mlir::ModuleOp module);
 
 /// Fails unless every record has an event of its own. Tokens that cross a

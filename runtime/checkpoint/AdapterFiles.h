@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of weights as users give them: those of PEFT's adapters, and folders of
-// Transformers.
+// Opens files of weights that users name: files of PEFT's adapters, and folders
+// of Transformers.
 #pragma once
 
 #include "checkpoint/WeightMatching.h"
@@ -9,12 +9,13 @@
 
 namespace fcdp {
 
-/// Returns the path of weights, which a user may give as NAME=PATH: the name of
-/// an adapter of the step, and its file or folder.
+/// Returns the path in an argument PATH or NAME=PATH, where NAME is an adapter
+/// of the step and PATH is its file or folder.
 std::string pathOfWeights(const std::string &given);
 
-/// Returns what to do if Transformers has stored a model there in another form
-/// than it has, which fcdp-ckpt converts in this direction; else nothing.
+/// Returns advice to convert the model at `path` with fcdp-ckpt in this
+/// direction, if Transformers has stored it in a form that the step does not
+/// have. Returns an empty string otherwise.
 std::string adviceOnForm(const std::string &path, const std::string &direction);
 
 /// A file or folder of weights that a user gives.
@@ -23,10 +24,10 @@ struct GivenWeights {
   WeightOrigin origin;
 };
 
-/// Opens files and folders. An adapter belongs to the step's adapter whose name
-/// is given, or that its folder has, as PEFT names it; another one to the only
-/// adapter that is left. Throws std::runtime_error for a name that is no
-/// adapter's of the step.
+/// Opens files and folders. A file of an adapter belongs to the step's adapter
+/// of the given name, else to the one that its folder is named after, as PEFT
+/// does, else to the only adapter that is left. Throws std::runtime_error for a
+/// name that is no adapter of the step.
 std::vector<GivenWeights> openGiven(const std::vector<std::string> &given,
                                     const std::vector<TensorNames> &wanted);
 

@@ -9,23 +9,24 @@
 
 namespace fcdp {
 
-/// What a tensor is to PEFT.
+/// The role of a tensor in PEFT.
 enum class TensorKind {
-  /// It is the model's own.
+  /// The tensor is the model's own.
   Base,
-  /// It is the model's own, and an adapter has a copy to train
+  /// The tensor is the model's own, and an adapter has a copy to train
   /// ("original_module").
   Original,
-  /// It is an adapter's copy of a tensor of the model ("modules_to_save").
+  /// The tensor is an adapter's copy of a tensor of the model
+  /// ("modules_to_save").
   Copy,
   /// Only adapters have such a tensor ("lora_A").
   Adapter,
 };
 
-/// A name without what wrappers insert.
+/// A name without the components that wrappers insert.
 struct TensorName {
   TensorKind kind = TensorKind::Base;
-  /// The adapter's name. It is empty for the model's own tensors, and for those
+  /// The adapter's name. It is empty for the model's own tensors, and in files
   /// that PEFT has stored.
   std::string adapter;
   /// The name under which PEFT stores a tensor of an adapter: it lacks the

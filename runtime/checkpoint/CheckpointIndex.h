@@ -20,7 +20,7 @@ inline constexpr const char *kMasterRole = "master";
 inline constexpr const char *kBufferRole = "buffer";
 inline constexpr const char *kRandomRole = "random";
 inline constexpr const char *kResidualRole = "residual";
-/// The parameters that nodes which train by themselves have in common, in f32.
+/// The outer parameters, which all nodes share, in f32.
 inline constexpr const char *kOuterRole = "outer";
 inline constexpr const char *kOuterMomentumRole = "outer_momentum";
 /// The name of the random state.
@@ -30,8 +30,8 @@ inline constexpr const char *kRandomName = "torch";
 struct CheckpointPiece {
   uint32_t file = 0;
   int64_t offset = 0, length = 0; ///< in elements
-  /// The rank or the node that the piece belongs to, for states of which each
-  /// rank or each node has its own.
+  /// The rank or the node that the piece belongs to, for states that each rank
+  /// or each node has for itself.
   std::optional<uint32_t> rank = std::nullopt;
   std::optional<uint32_t> node = std::nullopt;
 
@@ -39,15 +39,15 @@ struct CheckpointPiece {
 };
 
 struct CheckpointState {
-  /// The canonical name first, then those of tied parameters.
+  /// The canonical name, followed by the names of tied parameters.
   std::vector<std::string> names;
   std::string role;
   DType dtype = DType::F32;
   Shape shape;
-  /// Of a parameter's value: the optimizer's updates so far.
+  /// For a parameter's value, the number of the optimizer's updates so far.
   std::optional<int64_t> updates = std::nullopt;
   std::optional<bool> trainable = std::nullopt;
-  /// Of a buffer: PyTorch's state_dict has it.
+  /// For a buffer, whether PyTorch's state_dict has it.
   std::optional<bool> persistent = std::nullopt;
   std::vector<CheckpointPiece> pieces = {};
 
@@ -58,8 +58,8 @@ struct CheckpointState {
 struct CheckpointFile {
   std::string name;
   uint64_t bytes = 0;
-  /// Of the header, which has the digests of the data. None in checkpoints of
-  /// the first version.
+  /// The digest of the header, which has the digests of the data. None in
+  /// checkpoints of the first version.
   std::optional<std::string> digest = std::nullopt;
 };
 
@@ -68,31 +68,31 @@ struct CheckpointIndex {
   int64_t step = 0;
   uint32_t worldSize = 1, nodes = 1;
   std::string planHash;
-  /// What the program that saved needs to go on.
+  /// Data that the program which saved the checkpoint needs to continue.
   nlohmann::json job = nlohmann::json::object();
   std::vector<CheckpointFile> files;
   std::vector<CheckpointState> states;
 
-  /// Returns whether the files have digests: older releases saved without.
+  /// Returns whether the files have digests. Older releases saved none.
   bool hasDigests() const { return files.empty() || files[0].digest; }
 
-  /// All files have a digest.
+  /// Returns the index as JSON. All files must have a digest.
   std::string toJson() const;
 };
 
-/// Returns an object of JSON with the digest of its text as a last member.
+/// Returns a JSON object with the digest of its text added as its last member.
 std::string sealIndex(std::string json);
 
-/// Reads and checks an index: all of what does not need the files, and its
-/// digest. Throws std::runtime_error that names the place in the text.
+/// Reads an index, and checks its digest and everything that does not need the
+/// files. Throws std::runtime_error that names the place in the text.
 CheckpointIndex parseCheckpointIndex(std::string_view text);
 
-/// "value/wte.weight@8192", "buffer/bn.running_mean@0#3" of rank 3, or
-/// "residual/wte.weight@0#node1".
+/// Returns the name of a piece in its file: "value/wte.weight@8192",
+/// "buffer/bn.running_mean@0#3" for rank 3, or "residual/wte.weight@0#node1".
 std::string pieceName(const CheckpointState &state,
                       const CheckpointPiece &piece);
 
-/// "rank-00000-of-00004.safetensors"
+/// Returns, for example, "rank-00000-of-00004.safetensors".
 std::string rankFileName(uint32_t rank, uint32_t worldSize);
 
 } // namespace fcdp

@@ -11,25 +11,25 @@
 
 namespace fcdp {
 
-/// Reads only the files, and of them only the ranges, that it is asked for.
-/// Used by one thread. Functions throw std::runtime_error that names the file.
+/// A checkpoint that is read. Only the requested ranges of files are read. One
+/// thread may use it. Functions throw std::runtime_error that names the file.
 class CheckpointReader {
 public:
-  /// Reads the index, and checks that all files have their sizes and that the
-  /// step is that of the folder's name.
+  /// Reads the index. Checks the sizes of all files, and that the step is the
+  /// one in the folder's name.
   explicit CheckpointReader(const std::string &folder);
 
   const std::string &path() const { return folder; }
   const CheckpointIndex &index() const { return contents; }
 
-  /// Returns the state of a role under the first of `names` that there is, or
+  /// Returns the state of a role under the first of `names` that exists, or
   /// null.
   const CheckpointState *find(const std::string &role,
                               const std::vector<std::string> &names) const;
 
-  /// Copies the elements [first, first + count) of a state to `target`. Of a
-  /// state that belongs to ranks or to nodes it reads the one of `owner`. What
-  /// it looks at is compared with its digests.
+  /// Copies the elements [first, first + count) of a state to `target`. If each
+  /// rank or each node has its own state, it reads the state of `owner`. It
+  /// compares the data that it reads with their digests.
   void read(const CheckpointState &state, uint32_t owner, int64_t first,
             int64_t count, std::byte *target);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files and folders that are on the disk when a function says so.
+// Writes files and folders, with functions that wait until they are on the
+// disk.
 #pragma once
 
 #include "core/FileDescriptor.h"
@@ -15,21 +16,21 @@ namespace fcdp {
 /// names the file.
 class DurableFile {
 public:
-  /// Creates the file, or empties it. Messages call it `shownAs`.
+  /// Creates the file, or empties it. Messages use the name `shownAs`.
   DurableFile(const std::string &path, const std::string &shownAs);
 
-  /// Creates a file that must not be there, not even as a link.
+  /// Creates a file. Throws if the path already exists, even as a link.
   static DurableFile create(const std::string &path,
                             const std::string &shownAs);
-  /// Opens what is no regular file, as a device or a pipe.
+  /// Opens a path that is not a regular file, such as a device or a pipe.
   static DurableFile openStream(const std::string &path);
 
   void write(std::span<const std::byte> bytes);
-  /// Replaces bytes that were written.
+  /// Replaces bytes that were written before.
   void writeAt(size_t offset, std::span<const std::byte> bytes);
-  /// Waits until the disk has all bytes.
+  /// Returns after the disk has all bytes.
   void sync();
-  /// Waits until the disk has all bytes, and closes the file.
+  /// Closes the file after the disk has all bytes.
   void finish();
 
 private:
@@ -39,10 +40,10 @@ private:
   FileDescriptor file;
 };
 
-/// Waits until the disk has the names in a folder.
+/// Returns after the disk has the names in a folder.
 void syncFolder(const std::string &path);
 
-/// Renames a file or folder within a folder, and waits until the disk has the
+/// Renames a file or folder within a folder, and returns after the disk has the
 /// new name.
 void renameDurably(const std::string &from, const std::string &to);
 

@@ -5,10 +5,11 @@
 
 namespace fcdp {
 
-/// Throws "PATH: cannot be DOING: " and what errno says, as std::runtime_error.
+/// Throws std::runtime_error with "PATH: cannot be DOING: " and the text of
+/// errno.
 [[noreturn]] void throwErrno(const std::string &path, const std::string &doing);
 
-/// Throws "PATH: MESSAGE", as std::runtime_error.
+/// Throws std::runtime_error with "PATH: MESSAGE".
 [[noreturn]] void throwAt(const std::string &path, const std::string &message);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mappings of files that may shrink.
+// Guards mappings of files that may shrink.
 #pragma once
 
 #include <atomic>
@@ -9,16 +9,16 @@
 
 namespace fcdp {
 
-/// Memory in which an access behind the end of the file reads zeros instead of
+/// Memory in which an access after the end of the file reads zeros instead of
 /// ending the process by SIGBUS.
 struct GuardedRange {
   std::atomic<uintptr_t> begin{0}, end{0};
-  /// Such an access has happened.
+  /// Whether such an access has happened.
   std::atomic<bool> isCut{false};
 };
 
-/// Guards memory until `unguard`. Returns null if too much is guarded already.
-/// Thread-safe.
+/// Guards memory until `unguard`. Returns null if too many ranges are guarded
+/// already. Thread-safe.
 GuardedRange *guard(const std::byte *begin, size_t bytes);
 void unguard(GuardedRange *range);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads JSON whose form is not trusted: every error names the place in the
-// text, what was expected there and what was found.
+// Reads JSON whose form is not trusted. Every error names the place in the
+// text, the expected value and the found one.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@
 
 namespace fcdp {
 
-/// Parses JSON. Throws std::runtime_error that names the byte that is wrong, or
-/// a key that an object has twice.
+/// Parses JSON. Throws std::runtime_error that names the position of the wrong
+/// byte, or a key that an object has twice.
 nlohmann::json parseJson(std::string_view text);
 
-/// A value with its place in the text. It refers to the node it was taken
-/// from, so it must not outlive it. Immutable, hence thread-safe. Functions
-/// throw std::runtime_error.
+/// A value with its place in the text. It refers to the node that it was taken
+/// from, and must not outlive that node. Immutable, hence thread-safe.
+/// Functions throw std::runtime_error.
 class JsonNode {
 public:
-  /// `origin` opens every message: "plan".
+  /// Every message begins with `origin`: "plan".
   JsonNode(const nlohmann::json &value, std::string_view origin)
       : value(value), key(origin) {}
 
-  /// The member `name` of an object, which must be there.
+  /// Returns the member `name` of an object, which must exist.
   JsonNode at(std::string_view name) const;
   bool has(std::string_view name) const;
-  /// True if the member is absent or null.
+  /// Returns whether the member is absent or null.
   bool isNull(std::string_view name) const;
 
   void forEach(const std::function<void(const JsonNode &)> &visit) const;
@@ -42,7 +42,8 @@ public:
 
   int64_t integer(int64_t least = std::numeric_limits<int64_t>::min(),
                   int64_t greatest = std::numeric_limits<int64_t>::max()) const;
-  /// Numbers, and the strings "Infinity", "-Infinity" and "NaN".
+  /// Returns a number, or the value of the strings "Infinity", "-Infinity" and
+  /// "NaN".
   double number() const;
   bool boolean() const;
   std::string text() const;
@@ -50,7 +51,7 @@ public:
   integers(int64_t least = std::numeric_limits<int64_t>::min()) const;
 
   const nlohmann::json &raw() const { return value; }
-  /// "plan.ops[3].out"
+  /// Returns, for example, "plan.ops[3].out".
   std::string path() const;
   /// Throws "<path>: expected <what>, got <the value's text>".
   [[noreturn]] void expected(std::string_view what) const;

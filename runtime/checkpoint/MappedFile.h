@@ -14,10 +14,9 @@ namespace fcdp {
 /// Owns the mapping. Neither copyable nor movable; immutable and therefore
 /// thread-safe.
 ///
-/// If the file shrinks while it is mapped, what it had is read as zeros, and
-/// `requireWhole` throws. While there are such files, a handler of SIGBUS is
-/// installed for that, which passes all signals of other memory on to the
-/// handler before it.
+/// If the file shrinks while it is mapped, the lost bytes read as zeros, and
+/// `requireWhole` throws. For that, a handler of SIGBUS is installed while such
+/// files exist. It passes signals of other memory to the previous handler.
 class MappedFile {
 public:
   /// Throws std::runtime_error that names the file.
@@ -27,17 +26,17 @@ public:
   MappedFile &operator=(const MappedFile &) = delete;
 
   std::span<const std::byte> bytes() const { return content; }
-  /// Throws std::runtime_error if the file has shrunk. To be called after its
+  /// Throws std::runtime_error if the file has shrunk. Call it after the file's
   /// bytes were read, and before they are used.
   void requireWhole() const;
-  /// Takes the pages that were read out of the process's memory.
+  /// Releases the pages that were read from the process's memory.
   void dropPages() const;
 
 private:
   const std::string path;
   FileDescriptor file;
   std::span<const std::byte> content;
-  /// Where the handler of SIGBUS finds the mapping.
+  /// The entry by which the handler of SIGBUS finds the mapping.
   struct GuardedRange *guarded = nullptr;
 };
 

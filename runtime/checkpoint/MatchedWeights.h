@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The weights that a step begins with.
+// Finds the weights that a step begins with.
 #pragma once
 
 #include "checkpoint/AdapterFiles.h"
@@ -12,14 +12,14 @@
 namespace fcdp {
 
 /// Files of weights under the names of a step. A tensor comes from the file
-/// with the most specific name of it (WeightMatching.h), and from an archive
-/// only if no other file has it.
+/// with its most specific name (WeightMatching.h), and from an archive only if
+/// no other file has it.
 class MatchedWeights final : public WeightSource {
 public:
   /// Opens files and folders, each a path or NAME=PATH (AdapterFiles.h). Throws
-  /// std::runtime_error that lists the step's tensors that are in none of them,
-  /// or that names two stored tensors which have different values for one
-  /// tensor of the step, or a tensor of an adapter that the step does not use.
+  /// std::runtime_error that lists the step's tensors that none of them has.
+  /// Also throws if two stored tensors have different values for one tensor of
+  /// the step, or if an adapter has a tensor that the step does not use.
   MatchedWeights(const StepPlan &plan, const std::vector<std::string> &given);
 
   std::optional<StoredTensor> find(const std::string &name) override;
@@ -27,9 +27,9 @@ public:
   const std::string &path() const override { return allPaths; }
   void dropPages() override;
 
-  /// What a user should know, a sentence each: names that differ, types that
-  /// are converted, tensors that the step has not, and which of several files
-  /// has given what they share.
+  /// Returns the facts that a user should know, a sentence each: names that
+  /// differ, types that are converted, tensors that the step does not have, and
+  /// which of several files a shared tensor was read from.
   std::vector<std::string> notes() const;
 
 private:
@@ -38,7 +38,7 @@ private:
     TensorNames names;
     DType dtype;
     bool hasMaster = false;
-    /// The step has a value of its own.
+    /// Whether the step has a value of its own.
     bool isOptional = false;
   };
   void match();
@@ -55,7 +55,7 @@ private:
   std::vector<Wanted> wanted;
   std::vector<GivenWeights> files;
   std::vector<WeightNames> namesOf;
-  /// Of each tensor in `wanted`.
+  /// The match of each tensor in `wanted`.
   std::vector<WeightMatch> matches;
   std::map<std::string, WeightPlace> placeOf;
   std::set<WeightPlace> used;

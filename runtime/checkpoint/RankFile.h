@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file that a rank has of a checkpoint, with the digests of its contents.
+// The file of one rank in a checkpoint, with the digests of its contents.
 #pragma once
 
 #include "checkpoint/SafetensorsWriter.h"
@@ -15,11 +15,11 @@ namespace fcdp {
 
 /// Functions throw std::runtime_error that names the file.
 
-/// Returns the size of the file that has these entries.
+/// Returns the size in bytes of a file with these entries.
 uint64_t rankFileBytes(const std::vector<SafetensorsWriter::Entry> &entries);
 
 /// Writes a rank's file, with the data of all entries in their order. Returns
-/// the digest of its header, which has the digests of the data.
+/// the digest of its header, which contains the digests of the data.
 std::string writeRankFile(const std::string &path,
                           const std::vector<SafetensorsWriter::Entry> &entries,
                           std::span<const std::byte> data);
@@ -28,7 +28,7 @@ std::string writeRankFile(const std::string &path,
 /// it is first used. Used by one thread.
 class RankFile {
 public:
-  /// `digest` is that of the header; none for a checkpoint that was saved
+  /// `digest` is the header's digest; none for a checkpoint that was saved
   /// without digests.
   RankFile(const std::string &path, const std::optional<std::string> &digest);
 
@@ -45,7 +45,7 @@ private:
   const std::shared_ptr<const MappedFile> file;
   std::unique_ptr<WeightSource> source;
   std::span<const std::byte> data;
-  /// Of the blocks of `data`; empty without digests.
+  /// The digests of the blocks of `data`; empty without digests.
   std::string digests;
   std::vector<bool> isVerified; ///< by block
 };

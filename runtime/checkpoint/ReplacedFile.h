@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that exist completely or not at all.
+// Writes files that exist completely or not at all.
 #pragma once
 
 #include "checkpoint/DurableFile.h"
@@ -12,32 +12,32 @@
 
 namespace fcdp {
 
-/// The name that a file has until it is complete: in the same folder, and known
-/// to no other job. The same in a process and in those that it forks.
+/// Returns the name of a file until it is complete. It is in the same folder,
+/// and no other job has it. A process and its forks get the same name.
 std::string temporaryName(const std::string &path);
 
-/// The end of such names, and of others that no other job may have: a number
-/// that was drawn when the process first asked for it.
+/// Returns the end of such names, and of other names that no other job may
+/// have: a random number that is drawn at the process's first call.
 const std::string &ownToken();
 
-/// Whether a path is there and is neither a file nor a folder, as a device or a
-/// pipe. It is written to as it is.
+/// Returns whether a path exists and is neither a file nor a folder, such as a
+/// device or a pipe. Such a path is written to directly.
 bool isStream(const std::string &path);
 
-/// Removes a temporary file, unless it is complete and only lacks its name.
-/// Returns whether it is there afterwards.
+/// Removes a temporary file, unless it is complete and only has not been
+/// renamed. Returns whether it still exists.
 bool removeIncomplete(const std::string &temporary);
 
-/// A file is complete, but could not get its name.
+/// An error of a complete file that could not be renamed.
 class UnnamedFileError : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
 };
 
-/// Writes to temporaryName(path), which must not be there, and renames that in
-/// `finish`, when the disk has all of it. A link is followed to the file that
+/// Writes to temporaryName(path), which must not exist, and renames it in
+/// `finish`, after the disk has all bytes. A link is followed to the file that
 /// it names. Without `finish` the temporary file is removed. A stream is
-/// written to as it is. One thread may use it. Functions throw
+/// written to directly. One thread may use it. Functions throw
 /// std::runtime_error that names the file.
 class ReplacedFile {
 public:
@@ -47,8 +47,8 @@ public:
   ReplacedFile &operator=(const ReplacedFile &) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// Throws UnnamedFileError if only the new name is missing; the temporary
-  /// file stays then.
+  /// Throws UnnamedFileError if only the renaming fails; the temporary file is
+  /// kept then.
   void finish();
 
 private:

@@ -5,11 +5,11 @@
 
 namespace fcdp {
 
-/// Keeps other jobs from saving to the folder of a run.
+/// A lock that keeps other jobs from saving to the folder of a run.
 class RunLock {
 public:
-  /// Makes the folder unless it is there. Throws std::runtime_error that names
-  /// the folder if another job does not end in time.
+  /// Creates the folder unless it exists. Throws std::runtime_error that names
+  /// the folder if another job still has the lock after `patience`.
   explicit RunLock(const std::string &run,
                    std::chrono::milliseconds patience = kPatience);
 

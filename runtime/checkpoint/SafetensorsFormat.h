@@ -19,8 +19,8 @@ std::optional<DType> fromSafetensorsName(std::string_view name);
 /// Limit on the header's size. The reference implementation has the same limit.
 inline constexpr uint64_t kMostHeaderBytes = 100'000'000;
 
-/// Returns how many bytes of a file are in front of its data: the header's size
-/// and the header. Throws std::runtime_error if these are not in the file.
+/// Returns the number of bytes before a file's data: the header's size and the
+/// header. Throws std::runtime_error if the file is shorter.
 size_t safetensorsHeaderBytes(std::span<const std::byte> file);
 
 } // namespace fcdp

@@ -25,7 +25,7 @@ public:
     DType dtype;
   };
 
-  /// Texts of the metadata by their keys, which are no names of tensors.
+  /// Texts of the metadata with their keys, which must not be names of tensors.
   using Metadata = std::vector<std::pair<std::string, std::string>>;
 
   /// The data of the entries must be written in their order.
@@ -36,10 +36,10 @@ public:
   /// Completes the file. All data must have been written.
   void finish();
 
-  /// What the file begins with: the header and, before it, its size.
+  /// Returns the beginning of the file: the header, preceded by its size.
   const std::string &header() const { return start; }
 
-  /// The size of the file that has these entries.
+  /// Returns the size in bytes of a file with these entries.
   static uint64_t fileBytes(const std::vector<Entry> &entries,
                             const Metadata &metadata = {});
 

@@ -13,7 +13,7 @@
 
 namespace fcdp {
 
-/// A strided part of a storage, which it lies inside. Immutable, hence
+/// A strided part of a storage, within its bounds. Immutable, hence
 /// thread-safe.
 struct StoredTensor : StridedLayout {
   DType dtype;
@@ -41,8 +41,8 @@ bool haveSameValues(const StoredTensor &one, const StoredTensor &other);
 /// equal, or both are floating types.
 bool isConvertible(DType from, DType to);
 
-/// The same as copyElements, converted to `dtype` and rounded to nearest even.
-/// The types are convertible.
+/// Does the same as copyElements, converts to `dtype` and rounds to nearest
+/// even. The types must be convertible.
 void convertElements(const StoredTensor &tensor, int64_t first, int64_t count,
                      DType dtype, std::byte *target);
 

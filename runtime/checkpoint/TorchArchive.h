@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads records of an archive that PyTorch wrote. libtorch locates the records.
-// Their content stays in the mapped file, because libtorch would copy it, and
-// checksums are verified, which libtorch does not do.
+// This class verifies checksums, which libtorch does not, and leaves the
+// content in the mapped file, where libtorch would copy it.
 #pragma once
 
 #include "checkpoint/MappedFile.h"
@@ -32,7 +32,7 @@ public:
   /// such record. The content is in the mapped file.
   std::optional<std::span<const std::byte>> read(const std::string &name);
   std::optional<std::string> readText(const std::string &name);
-  /// Takes what was read out of the process's memory.
+  /// Releases the pages that were read from the process's memory.
   void dropPages() const { file->dropPages(); }
   /// Keeps the content of records alive.
   std::shared_ptr<const MappedFile> owner() const { return file; }

@@ -9,7 +9,7 @@
 
 namespace fcdp {
 
-/// A tensor of a step: all of its names, of which a tied parameter has several.
+/// All names of a tensor of a step. A tied parameter has several.
 using TensorNames = std::vector<std::string>;
 
 /// A stored tensor.
@@ -22,26 +22,26 @@ struct WeightPlace {
 
 /// The stored tensors for one tensor of a step.
 struct WeightMatch {
-  /// They are equally specific, so their values must be equal. There are none
-  /// if the tensor is not found.
+  /// The places are equally specific, so their values must be equal. There are
+  /// none if the tensor is not found.
   std::vector<WeightPlace> places;
-  /// These are less specific and not used.
+  /// The less specific places, which are not used.
   std::vector<WeightPlace> others;
   Likeness likeness = Likeness::Equal;
 };
 
-/// Which files are looked at, and how.
+/// The files to search, and how to search them.
 struct WeightSearch {
-  /// Of these files a tensor is taken that is in no other.
+  /// By file: a fallback is used only for tensors that no other file has.
   std::vector<bool> isFallback{};
-  /// New adapters get copies of the model's own tensors.
+  /// Whether new adapters get copies of the model's own tensors.
   bool makesCopies = true;
 };
 
-/// Matches in the order of likeness over all files: a file with a more specific
-/// name comes before one with a less specific name, whatever their order. A
-/// stored tensor serves one tensor of the step, except as a copy. Throws
-/// std::runtime_error that names the tensors, if one could serve two.
+/// Matches names in the order of likeness over all files: a file with a more
+/// specific name takes precedence, in whatever order the files are given. A
+/// stored tensor is used for one tensor of the step, except for copies. Throws
+/// std::runtime_error that names the tensors if it could be used for two.
 std::vector<WeightMatch> matchWeights(const std::vector<TensorNames> &wanted,
                                       const std::vector<WeightNames> &files,
                                       const WeightSearch &search = {});

@@ -19,26 +19,28 @@ public:
   virtual ~WeightSource() = default;
   /// Returns none if the file has no tensor of this name.
   virtual std::optional<StoredTensor> find(const std::string &name) = 0;
-  /// The names of parameters and persistent buffers.
+  /// Returns the names of parameters and persistent buffers.
   virtual std::vector<std::string> names() const = 0;
   virtual const std::string &path() const = 0;
   /// Returns whether it is the archive of an exported program.
   virtual bool isArchive() const { return false; }
-  /// Takes what was read out of the process's memory. Reading it again is slow.
+  /// Releases the pages that were read from the process's memory. Reading them
+  /// again is slow.
   virtual void dropPages() = 0;
 };
 
-/// Opens a folder, or a file of either kind, which its first bytes tell.
+/// Opens a folder, or a file of either kind. The first bytes determine the
+/// kind.
 std::unique_ptr<WeightSource> openWeights(const std::string &path);
 
 std::unique_ptr<WeightSource> openPt2(const std::string &path);
 std::unique_ptr<WeightSource> openSafetensors(const std::string &path);
-/// The same for a file that is mapped already.
+/// Opens a file that is already mapped.
 std::unique_ptr<WeightSource>
 openSafetensors(const std::string &path,
                 std::shared_ptr<const MappedFile> file);
-/// Opens the files that the folder's index names, or else all of its
-/// safetensors files.
+/// Opens the files that the folder's index names or, without an index, all of
+/// its safetensors files.
 std::unique_ptr<WeightSource> openWeightFolder(const std::string &path);
 
 /// Returns the tensor under the first of `names` that the file has. Throws
@@ -48,7 +50,7 @@ StoredTensor requireTensor(WeightSource &source,
                            const std::vector<std::string> &names,
                            const Shape &shape, DType dtype);
 
-/// The same, but the type need only be convertible to `dtype`.
+/// Does the same, but accepts any type that is convertible to `dtype`.
 StoredTensor requireConvertible(WeightSource &source,
                                 const std::vector<std::string> &names,
                                 const Shape &shape, DType dtype);

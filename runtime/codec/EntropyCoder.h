@@ -9,8 +9,8 @@
 
 namespace fcdp {
 
-/// Codes and decodes blocks of at most `kMostBytes` bytes. All memory is taken
-/// by the constructor. One thread at a time may use it.
+/// Codes and decodes blocks of at most `kMostBytes` bytes. The constructor
+/// allocates all memory. One thread at a time may use it.
 class EntropyCoder {
 public:
   static constexpr size_t kMostBytes = 64 * 1024;
@@ -19,11 +19,11 @@ public:
   EntropyCoder();
   ~EntropyCoder();
 
-  /// Codes `bytes` into `out` and returns the bytes that the code takes, or 0
-  /// if there is no room for it.
+  /// Codes `bytes` into `out` and returns the code's bytes, or 0 if it does not
+  /// fit.
   size_t encode(std::span<const std::byte> bytes, std::span<std::byte> out);
-  /// Decodes what `encode` gave. Returns false if `code` is not the code of as
-  /// many bytes as `bytes` has.
+  /// Decodes the output of `encode`. Returns false if `code` is not the code of
+  /// exactly as many bytes as `bytes` has.
   bool decode(std::span<const std::byte> code, std::span<std::byte> bytes);
 
 private:
@@ -31,7 +31,7 @@ private:
   std::unique_ptr<Contexts> contexts;
 };
 
-/// Returns how many of the bytes are zero.
+/// Returns the number of bytes that are zero.
 size_t countZeros(std::span<const std::byte> bytes);
 
 } // namespace fcdp

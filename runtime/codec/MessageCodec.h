@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of floating-point values that are coded without loss: a header, and
-// chunks, each coded or, if its code would not be smaller, as it is.
+// Codes floating-point values in messages without loss. A message has a header
+// and chunks. A chunk is coded, or stored as it is if its code would not be
+// smaller.
 #pragma once
 
 #include "codec/ClassOrder.h"
@@ -14,41 +15,42 @@
 
 namespace fcdp {
 
-/// A message that is not what was expected: damaged, or coded against another
-/// reference. The text says what was expected and found.
+/// A message that does not match the expected one: damaged, or coded with
+/// another reference. The text says what was expected and found.
 class CodeError : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
 };
 
-/// What a message codes, which both sides know.
+/// The coding of a message, which both sides know.
 struct MessageCoding {
-  /// Delta or Coded.
+  /// One of Delta and Coded.
   WireCode code;
-  /// Of the values. Delta is for bf16 and f16, Coded also for f32.
+  /// The type of the values. Delta is for bf16 and f16, Coded also for f32.
   DType type;
-  /// The number of gathers before this one, of which the last gave the
-  /// references. With none there are no references, and no chunk is coded.
+  /// The number of gathers before this one. The last of them gave the
+  /// references. If it is 0, there are no references, and no chunk is coded.
   uint64_t generation = 0;
 };
 
-/// Codes and decodes messages. All memory is taken by the constructor. One
-/// thread at a time may use it.
+/// Codes and decodes messages. The constructor allocates all memory. One thread
+/// at a time may use it.
 class MessageCodec {
 public:
   /// Throws std::bad_alloc.
   MessageCodec();
 
-  /// Codes `values` into `message`, which has room for codedCapacity bytes, and
-  /// returns its bytes. `references` has as many bytes as `values`; it is not
-  /// read unless differences are coded and the generation is not 0.
+  /// Codes `values` into `message`, which must have room for codedCapacity
+  /// bytes, and returns the message's bytes. `references` has as many bytes as
+  /// `values`. It is read only if differences are coded and the generation is
+  /// not 0.
   size_t encode(const MessageCoding &coding, std::span<const std::byte> values,
                 const std::byte *references, std::span<std::byte> message);
 
-  /// Decodes what `encode` gave. Bytes of `message` behind the code are not
-  /// read. `values` may be `references`. Throws CodeError if the message is not
-  /// of this coding, of another generation, is damaged, or was coded against
-  /// other references; part of `values` may have been written then.
+  /// Decodes the output of `encode`. Bytes of `message` after the code are not
+  /// read. `values` may be `references`. Throws CodeError if the message has
+  /// another coding or generation, is damaged, or was coded with other
+  /// references. Part of `values` may have been written then.
   void decode(const MessageCoding &coding, std::span<const std::byte> message,
               const std::byte *references, std::span<std::byte> values);
 
@@ -69,9 +71,9 @@ private:
 
   EntropyCoder coder;
   ClassOrder order;
-  /// Planes of a chunk: the one that is coded always, and the others.
+  /// The planes of a chunk: the one that is always coded, and the others.
   std::vector<std::byte> high, low;
-  /// The class of each value, and the low plane in their order.
+  /// The class of each value, and the low plane sorted by class.
   std::vector<std::byte> classes, sorted;
 };
 

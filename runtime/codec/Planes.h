@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Floating-point values as planes of bytes of which some have little entropy.
+// Splits floating-point values into planes of bytes, some of which have little
+// entropy.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,11 @@
 
 namespace fcdp {
 
-/// Splits differences of 16-bit floats, bf16 or f16, into planes: of each value
-/// from its reference, in the order of their bit patterns, as signed numbers
-/// whose sign is the lowest bit. So values near their reference have small
-/// numbers. All 65536 patterns come back, also -0 and each NaN.
+/// Splits the differences of 16-bit floats, bf16 or f16, from their references
+/// into planes. A difference is taken in the order of the bit patterns, as a
+/// signed number whose sign is the lowest bit, so values near their reference
+/// have small numbers. All 65536 patterns are restored exactly, also -0 and
+/// each NaN.
 void splitDifferences(const uint16_t *values, const uint16_t *references,
                       size_t count, uint8_t *low, uint8_t *high);
 /// Undoes splitDifferences. `values` may be `references`.
@@ -19,9 +21,9 @@ void joinDifferences(const uint8_t *low, const uint8_t *high,
                      const uint16_t *references, size_t count,
                      uint16_t *values);
 
-/// Splits values of `Bits`, rotated by the sign, into their highest byte, which
-/// is the exponent (and, of f16, three bits of the fraction), and the plane of
-/// each other byte, one behind the other in `rest`.
+/// Splits values of type `Bits`, rotated by the sign, into planes. Their
+/// highest byte is the exponent (for f16, also three bits of the fraction). The
+/// planes of the other bytes follow each other in `rest`.
 template <typename Bits>
 void splitExponents(const Bits *values, size_t count, uint8_t *rest,
                     uint8_t *exponents);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages of floating-point values that are rounded to a few bits. What the
-// rounding leaves out goes into the next message.
+// Rounds floating-point values in messages to a few bits. The rounding error is
+// added to the values of the next message.
 #pragma once
 
 #include "core/Backend.h"
@@ -11,27 +11,27 @@
 
 namespace fcdp {
 
-/// What a message quantises, which both sides know.
+/// The quantisation of a message, which both sides know.
 struct Quantization {
-  /// Int8 or Int4.
+  /// One of Int8 and Int4.
   WireCode code;
-  /// Of the values: F32, BF16 or F16.
+  /// The type of the values: F32, BF16 or F16.
   DType type;
 };
 
-/// Returns the format of Int8 or Int4.
+/// Returns the format for Int8 or Int4.
 QuantizedFormat formatOf(WireCode code);
 
 /// Quantises `values` plus `residual` into `message`, which has quantizedBytes,
-/// and sets `residual` to what `dequantize` will lack. A block with a value
-/// that is not finite becomes NaN as a whole, and its residual 0. Takes no
-/// memory.
+/// and sets `residual` to the error of `dequantize`. If a block has a value
+/// that is not finite, the whole block becomes NaN, and its residual 0.
+/// Allocates no memory.
 void quantize(const Quantization &quantization,
               std::span<const std::byte> values, std::span<float> residual,
               std::span<std::byte> message);
 
 /// Undoes `quantize` up to its rounding. Throws CodeError, before it writes
-/// anything, if the message is damaged or not of this quantisation.
+/// anything, if the message is damaged or has another quantisation.
 void dequantize(const Quantization &quantization,
                 std::span<const std::byte> message,
                 std::span<std::byte> values);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops of ClassOrder, 64 bytes at once. Results are the same.
+// The loops of ClassOrder over 64 bytes at once. Results are the same.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace fcdp {
 inline constexpr size_t kNumClasses = 8;
 using ClassSizes = std::array<uint32_t, kNumClasses>;
 
-/// Returns where each class begins if one is behind the other.
+/// Returns the beginning of each class if one follows the other.
 constexpr ClassSizes placesOf(const ClassSizes &sizes) {
   ClassSizes places{};
   for (size_t which = 1; which < kNumClasses; ++which)
@@ -20,8 +20,8 @@ constexpr ClassSizes placesOf(const ClassSizes &sizes) {
   return places;
 }
 
-/// Returns whether the processor has the instructions. The functions that
-/// follow need them.
+/// Returns whether the processor has the instructions that the functions below
+/// need.
 bool hasWideClassOrder();
 
 void countWide(const uint8_t *classes, size_t count, ClassSizes &sizes);

@@ -12,28 +12,29 @@
 
 namespace fcdp {
 
-/// Lists that each collective fills anew. The caller keeps one per thread, so
-/// that the steady state does not allocate.
+/// Lists that each collective fills again. The caller keeps one object per
+/// thread, so that the steady state does not allocate.
 struct CollectiveScratch {
   std::vector<Send> sends;
   std::vector<Recv> recvs;
   std::vector<const std::byte *> chunks;
-  /// Codes messages. Null unless the plan has coded collectives.
+  /// The codec of messages. Null unless the plan has coded collectives.
   std::unique_ptr<MessageCodec> codec;
 
   void reserve(size_t ranks);
 };
 
 /// Run the collective that `Collective` describes. Throw TransportError, also
-/// for a coded message that cannot be decoded, or std::runtime_error for
-/// misuse. For a reduction over the world, `locals` is the number of ranks per
-/// node, whose chunks are summed first.
+/// if a coded message cannot be decoded, or std::runtime_error for misuse. For
+/// a reduction over the world, `locals` is the number of ranks per node, whose
+/// chunks are summed first.
 void allGather(Transport &transport, const Collective &collective,
                CollectiveScratch &scratch);
 void reduceScatter(Transport &transport, const Collective &collective,
                    CollectiveScratch &scratch, size_t locals = 1);
 
-/// Sets all[r] to the number of rank r. Without a transport there is one rank.
+/// Sets all[r] to the value `own` of rank r. Without a transport there is one
+/// rank.
 void exchangeNumbers(Transport *transport, double own, std::span<double> all,
                      CollectiveScratch &scratch, const char *what);
 

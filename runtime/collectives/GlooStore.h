@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The job's store as c10d's classes want it. This header includes torch, so
-// only this folder may include it.
+// Wraps the job's store in the interface that c10d's classes need. This header
+// includes torch, so only this folder may include it.
 #pragma once
 
 #include "collectives/StoreClient.h"

@@ -31,14 +31,14 @@ struct GlooGroupOptions {
   /// Prefix of the group's keys in the store. It is equal on the ranks of one
   /// group and differs between groups.
   std::string name;
-  /// What the ranks prove to have before anything else is sent.
+  /// The secret that the ranks prove to know before anything else is sent.
   std::string secret;
   double joinSeconds = 60;
   double collectiveSeconds = 300;
 };
 
-/// Connects the ranks of a group. Throws TransportError. Thread-safety is as
-/// `Transport` documents it.
+/// Connects the ranks of a group. Throws TransportError. For thread-safety, see
+/// `Transport`.
 std::unique_ptr<Transport> makeGlooTransport(const GlooDevice &device,
                                              const GlooGroupOptions &options);
 

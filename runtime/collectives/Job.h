@@ -27,36 +27,36 @@ struct JobOptions {
   Mesh mesh;
   /// The position at which the launcher started this rank.
   Place place;
-  /// The groups to make; equal on all ranks.
+  /// The groups to create; equal on all ranks.
   AxisGroups nodeGroups, localGroups, worldGroups{false, false};
   /// The launcher's own numbers, RANK and WORLD_SIZE. They need not follow the
   /// mesh; they only distinguish the ranks until the mesh is known.
   uint32_t launcherRank = 0;
   uint32_t launcherSize = 1;
 
-  /// The launcher's address (MASTER_ADDR, MASTER_PORT). There is the job's
-  /// store, as fcdp-run serves it (`isOwnStore`), or a TCPStore of PyTorch, by
-  /// which the ranks find the job's store. Exactly one process serves the
-  /// TCPStore: a rank with `servesStore`, the launcher's agent, or the program.
-  /// With port 0 the rank picks a free port and reports it by `onStorePort`
-  /// before it waits for the other ranks.
+  /// The launcher's address (MASTER_ADDR, MASTER_PORT). It is the address of
+  /// the job's store if fcdp-run serves it (`isOwnStore`). Otherwise it is the
+  /// address of a TCPStore of PyTorch, by which the ranks find the job's store.
+  /// Exactly one process serves the TCPStore: a rank with `servesStore`, the
+  /// launcher's agent, or the program. With port 0 the rank picks a free port
+  /// and reports it by `onStorePort` before it waits for the other ranks.
   std::string host = "127.0.0.1";
   uint16_t port = 0;
   bool isOwnStore = false;
   bool servesStore = true;
   std::function<void(uint16_t port)> onStorePort;
-  /// What ranks prove to have before anything that they say counts; equal on
-  /// all ranks.
+  /// The secret that ranks prove to know before their messages are accepted;
+  /// equal on all ranks.
   std::string secret;
-  /// Called on a thread of the job's with a sentence about a process that does
+  /// Called on a thread of the job with a sentence about a process that does
   /// not belong to the job and was refused.
   std::function<void(const std::string &message)> onStranger;
   /// Separates the keys of a restarted job (TORCHELASTIC_RESTART_COUNT).
   uint32_t restartCount = 0;
   /// Separates the keys of several consecutive jobs that use one store.
   uint32_t sessionNumber = 0;
-  /// The network interface for Gloo. If it is empty, the one that reaches
-  /// `host` is used.
+  /// The network interface for Gloo. If it is empty, Gloo uses the interface
+  /// that reaches `host`.
   std::string interface;
 
   /// The hash of the plan, and the ABI version; equal on all ranks.
@@ -77,8 +77,8 @@ struct JobOptions {
 
   /// Called at most once, on the monitor's thread, when another rank has died
   /// or failed, with the message to print. The thread that runs the step may be
-  /// blocked in a collective, so it must end the process or have
-  /// `abortTransfers` called.
+  /// blocked in a collective, so this function must end the process or lead to
+  /// a call of `abortTransfers`.
   std::function<void(const std::string &message)> onFailure;
 };
 
@@ -112,9 +112,9 @@ public:
   /// Returns the value, or none if the key is not set. Throws StoreError.
   virtual std::optional<std::string> find(const std::string &key) = 0;
 
-  /// Collective. Returns the values of all ranks in rank order, over the store.
-  /// It waits for as long as all ranks live, so a rank may come late. `what`
-  /// names it in errors.
+  /// Returns the values of all ranks in rank order, exchanged over the store.
+  /// Collective. It waits for as long as all ranks live, so a rank may come
+  /// late. Errors call the exchange `what`.
   virtual std::vector<std::string> exchange(const std::string &value,
                                             const char *what) = 0;
 
@@ -123,12 +123,12 @@ public:
   virtual void abortTransfers() noexcept = 0;
 
   /// Counts a call that all ranks make, before its first transfer. `steps` is
-  /// how many steps this rank has made. Any thread may call it; it takes no
-  /// lock.
+  /// the number of steps that this rank has made. Any thread may call it; it
+  /// takes no lock.
   virtual void beginCall(int64_t steps) noexcept = 0;
-  /// Tells the other ranks that this one makes no more calls, after so many
-  /// steps. Ranks that have begun more calls, or begin one, end with an error
-  /// that names this one.
+  /// Announces to the other ranks that this rank makes no more calls, after
+  /// `steps` steps. Ranks that have begun more calls, or begin one, end with an
+  /// error that names this rank.
   virtual void announceEnd(int64_t steps) = 0;
 
   /// Reports a failure of this rank (other than a failed transfer) to the other
@@ -136,9 +136,9 @@ public:
   virtual void publishFailure(const std::string &message) = 0;
   /// Returns `message` of a failed transfer, prefixed with the rank that caused
   /// it if the monitor finds one within its limit. Otherwise it publishes
-  /// `message` as this rank's own failure. A transfer that has timed out has
-  /// given the monitor its time already, and is explained within a second.
-  /// `onFailure` is not called after this call.
+  /// `message` as this rank's own failure. After a timeout the monitor has
+  /// already had its time, so the answer comes within a second. `onFailure` is
+  /// not called after this call.
   virtual std::string explainFailure(const std::string &message,
                                      FailureKind kind = FailureKind::Other) = 0;
   /// Announces that this rank is done and no longer needs the others. On the

@@ -15,9 +15,9 @@ public:
   using std::runtime_error::runtime_error;
 };
 
-/// A store of small values that all ranks of a job share. Thread-safe;
-/// functions throw StoreError, also if the store does not answer within a limit
-/// of its own.
+/// A store of small values that all ranks of a job share. Thread-safe.
+/// Functions throw StoreError, also if the store does not answer within its own
+/// time limit.
 class KeyValueStore {
 public:
   virtual ~KeyValueStore() = default;
@@ -27,14 +27,14 @@ public:
   /// Sends a value without waiting for an answer. Values that are sent and set
   /// by one object arrive in order.
   virtual void post(const std::string &key, const std::string &value) = 0;
-  /// Has the store set a value once this object's connection ends, however it
-  /// ends. An empty value withdraws it.
+  /// Makes the store set a value when this object's connection ends, for
+  /// whatever reason. An empty value withdraws it.
   virtual void leaveWill(const std::string &key, const std::string &value) = 0;
   /// Returns the values of keys, or none for those that do not exist.
   virtual std::vector<std::optional<std::string>>
   find(const std::vector<std::string> &keys) = 0;
   /// Waits until all keys exist, for at most `seconds`. Throws StoreError
-  /// sooner if `isCancelled` returns true; it is asked several times a second.
+  /// sooner if `isCancelled` returns true; it is called several times a second.
   virtual std::vector<std::string>
   await(const std::vector<std::string> &keys, double seconds,
         const std::function<bool()> &isCancelled) = 0;

@@ -13,10 +13,10 @@ std::string localAddressToward(const std::string &host);
 /// Returns the host name of this machine.
 std::string hostName();
 
-/// Returns what tells this machine's system from any other that runs: Linux
-/// draws it when it boots. Machines that are clones of one image have the same
-/// host name, and containers of one machine have different ones. Returns the
-/// host name if the system does not say it.
+/// Returns an identifier of this machine's running system, which Linux draws at
+/// boot. The host name would not do: clones of one image have the same name,
+/// and containers of one machine have different ones. Returns the host name if
+/// the system gives no identifier.
 std::string machineId();
 
 } // namespace fcdp

@@ -15,7 +15,7 @@ namespace fcdp {
 /// The first character of a rank's status.
 namespace status {
 inline constexpr char alive = 'a'; ///< followed by a counter
-/// No more calls: followed by a `ClosedSession` and a counter.
+/// The rank makes no more calls; a `ClosedSession` and a counter follow.
 inline constexpr char closing = 'c';
 inline constexpr char done = 'd';   ///< no longer needs the others
 inline constexpr char left = 'l';   ///< done, and no longer needs the store
@@ -24,33 +24,35 @@ inline constexpr char ended = 'x';  ///< followed by the verdict on another rank
 inline constexpr char gone = 'g';   ///< its connection ended: the rank's will
 } // namespace status
 
-/// A rank's last words before it waits for the others' end.
+/// The last status of a rank before it waits for the others to end.
 struct ClosedSession {
   uint64_t calls = 0; ///< that all ranks make together
   int64_t steps = 0;
 };
 std::string encode(const ClosedSession &closed);
-/// Ignores what follows. Gives zeros if `encode` did not make the text.
+/// Ignores text after the session. Returns zeros if `encode` did not make the
+/// text.
 ClosedSession decodeClosed(const std::string &text);
 
-/// "1 step", "2 steps".
+/// Returns, for example, "1 step" or "2 steps".
 std::string countSteps(int64_t steps);
 
-/// Measures for how long the status of each rank has not changed. A look counts
-/// for a third of the limit at most: the store was slow, or this process was
-/// stopped, and cannot tell whether the others were silent. Not thread-safe.
+/// Measures for how long the status of each rank has not changed. One look adds
+/// at most a third of the limit: if more time has passed, the store was slow or
+/// this process was stopped, which does not show that the other ranks were
+/// silent. Not thread-safe.
 class PeerWatch {
 public:
   PeerWatch(const Mesh &mesh, uint32_t rank, double limitSeconds);
 
   /// Takes the current statuses of all ranks, and the calls that this rank has
   /// begun. Returns a description of the ranks that have died, failed, or ended
-  /// while this rank goes on, or none.
+  /// while this rank goes on. Returns none if there are none.
   std::optional<std::string> judge(const std::vector<std::string> &statuses,
                                    const ClosedSession &own = {});
   /// Returns whether all ranks are done, by the last statuses.
   bool everyoneIsDone() const;
-  /// Returns whether no other rank that is not silent reads the store any more.
+  /// Returns whether each other rank is silent or no longer reads the store.
   bool othersHaveLeft() const;
   /// Returns "rank 2 (...) stopped: no heartbeat for 3 s" for each rank that
   /// has been silent for longer, or "" if there is none.

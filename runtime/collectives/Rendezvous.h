@@ -18,7 +18,7 @@ struct JoinRecord {
   uint32_t abi = 0;
   std::string planHash;
   std::string hostName;
-  /// Address of its Gloo sockets.
+  /// The address of its Gloo sockets.
   std::string address;
   bool servesStore = false;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proofs that a message is from someone who has the job's secret.
+// Proves that the sender of a message knows the job's secret.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ std::string randomBytes(size_t count);
 std::string proofOf(const std::string &secret,
                     const std::vector<std::string> &parts);
 
-/// The HMAC of a text as it is.
+/// Returns the HMAC of the unchanged text.
 std::string hmacSha1(const std::string &secret, const std::string &text);
 
-/// Compares in a time that does not depend on where the texts differ.
+/// Compares proofs in a time that does not depend on where they differ.
 bool isSameProof(const std::string &one, const std::string &other);
 
 } // namespace fcdp

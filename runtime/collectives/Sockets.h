@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TCP sockets by numeric address.
+// Opens TCP sockets by numeric address.
 #pragma once
 
 #include "core/FileDescriptor.h"
@@ -10,7 +10,7 @@
 
 namespace fcdp {
 
-/// Listens without blocking. `port` 0 takes a free one. Throws
+/// Listens without blocking. With `port` 0 it takes a free one. Throws
 /// std::runtime_error.
 FileDescriptor listenOn(const std::string &address, uint16_t port);
 uint16_t portOf(const FileDescriptor &listening);
@@ -19,12 +19,12 @@ uint16_t portOf(const FileDescriptor &listening);
 /// written to and has no pending error. Throws std::runtime_error.
 FileDescriptor beginConnecting(const std::string &address, uint16_t port);
 
-/// Returns the next connection, which does not block, or nothing.
+/// Returns the next connection, which does not block, or none.
 struct Accepted {
   FileDescriptor socket;
   std::string address;
   uint16_t port = 0;
-  /// The system has no descriptor left.
+  /// Whether the system has no descriptor left.
   bool isOutOfDescriptors = false;
 };
 Accepted acceptFrom(const FileDescriptor &listening);

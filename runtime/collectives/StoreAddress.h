@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How ranks find the job's store, which one of them serves, by means of the
-// TCPStore at the launcher's address.
+// Lets ranks find the job's store, which one of them serves, by the TCPStore at
+// the launcher's address.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace fcdp {
 class TcpStore;
 
 struct StoreAddress {
-  /// The name of the host that serves it, for messages.
+  /// The name of the host that serves the store, for messages.
   std::string host;
-  /// Numeric.
+  /// The numeric address.
   std::string address;
   uint16_t port = 0;
 };
 
 /// Publishes the address with a proof. Throws StoreError if another process of
-/// the job has published one; what has no proof is replaced. `scope` is a
+/// the job has published one. Replaces a value that has no proof. `scope` is a
 /// prefix of keys.
 void publishStoreAddress(TcpStore &store, const std::string &scope,
                          const std::string &secret, const StoreAddress &own);

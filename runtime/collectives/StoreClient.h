@@ -15,8 +15,8 @@ struct StoreClientOptions {
   std::string address;
   uint16_t port = 0;
   std::string secret;
-  /// This process's place in the job, as messages name it ("rank 3"), and a
-  /// number that no other process has. All clients of a process have the same.
+  /// The name of this process in messages ("rank 3"), and a number that no
+  /// other process has. All clients of a process have the same.
   std::string member, process;
   /// Prefix of all keys.
   std::string prefix;
@@ -26,10 +26,10 @@ struct StoreClientOptions {
 };
 
 /// A connection to a job's store. Thread-safe, but it runs one operation at a
-/// time. Time limits do not count time in which this process was stopped.
+/// time. Time limits do not count the time in which this process was stopped.
 class StoreClient final : public KeyValueStore {
 public:
-  /// Connects and proves itself. Throws StoreError.
+  /// Connects and proves that this process knows the secret. Throws StoreError.
   explicit StoreClient(const StoreClientOptions &options);
 
   void set(const std::string &key, const std::string &value) override;

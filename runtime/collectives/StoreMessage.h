@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The messages between the server of a job's store and its clients. A message
-// is its length (32 bits, that of the rest), its kind (8 bits), a number (32
-// bits) by which an answer names its request, and fields, each after its length
-// (32 bits). Numbers are little-endian.
+// has its length (32 bits, without itself), its kind (8 bits), a number (32
+// bits) by which an answer names its request, and fields, each preceded by its
+// length (32 bits). Numbers are little-endian.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +16,24 @@ namespace fcdp {
 enum class StoreMessageKind : uint8_t {
   /// The server's first message: its name and a challenge.
   Greeting = 1,
-  /// The client's answer: a challenge, who it is (its place in the job, and a
-  /// number of the process), and its proof.
+  /// The client's answer: a challenge, its identity (its place in the job, and
+  /// a number of the process), and its proof.
   Hello,
   /// The server's proof.
   Welcome,
-  /// Why the server does not talk to this client.
+  /// The reason why the server refuses this client.
   Refusal,
-  /// Key and value. Of these, only Set is answered.
+  /// Key and value. Of these three kinds, only Set is answered.
   Set,
   Post,
   Will,
   /// Keys; the answer has two fields for each, "1" or "" and the value.
   Find,
-  /// Keys; the answer has the values, once all exist.
+  /// Keys; the answer has the values, when all exist.
   Await,
   /// Key and number; the answer has the sum.
   Add,
-  /// Key, expected value, new value; the answer has the value from then on.
+  /// Key, expected value, new value; the answer has the resulting value.
   CompareSet,
   /// Key; the answer has "1" or "".
   Remove,
@@ -47,7 +47,8 @@ struct StoreMessage {
 };
 
 inline constexpr const char *kStoreName = "fcdp-store/1";
-/// The longest messages before and after the client has proved itself.
+/// The longest messages, in bytes, before and after the client has proved
+/// itself.
 inline constexpr size_t kMostUnproved = 4096, kMostProved = size_t(1) << 28;
 
 std::string encode(const StoreMessage &message);
@@ -57,7 +58,7 @@ class StoreMessageReader {
 public:
   void add(const char *bytes, size_t count) { buffer.append(bytes, count); }
   /// Returns the next message, or none if it is not complete. Throws
-  /// std::runtime_error for what is no message of at most `most` bytes.
+  /// std::runtime_error unless it is a valid message of at most `most` bytes.
   std::optional<StoreMessage> next(size_t most);
 
 private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serves a job's store. PyTorch's TCPStore cannot take its place: it does what
-// anybody says who reaches its port, and its clients wait without end for a
+// Serves a job's store. PyTorch's TCPStore cannot take its place: it obeys any
+// process that can connect to its port, and its clients wait forever for a
 // server that does not answer.
 #pragma once
 
@@ -15,12 +15,12 @@ namespace fcdp {
 struct StoreServerOptions {
   /// The numeric address to listen on.
   std::string address = "127.0.0.1";
-  /// What clients must prove to have before they are answered.
+  /// The secret that clients must prove to know before they are answered.
   std::string secret;
-  /// Called on the server's thread with a sentence about a stranger that was
-  /// refused: once for each address.
+  /// Called on the server's thread with a sentence about a client that was
+  /// refused as a stranger, once for each address.
   std::function<void(const std::string &)> onStranger;
-  /// Seconds in which a client must have proved itself.
+  /// Seconds within which a client must prove itself.
   double proofSeconds = 30;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// c10d::TCPStore, over which the ranks of a launcher that is not fcdp-run find
-// the job's own store: torchrun's agent serves it, the program, or a rank. This
+// Wraps c10d::TCPStore, by which ranks find the job's own store if the launcher
+// is not fcdp-run. torchrun's agent, the program or a rank serves it. This
 // header includes torch, so only this folder may include it.
 #pragma once
 
@@ -15,9 +15,9 @@ struct TcpStoreOptions {
   std::string host;
   uint16_t port = 0;
   bool serves = false;
-  /// The numeric address to serve on. Empty: all addresses.
+  /// The numeric address to serve on; empty for all addresses.
   std::string address;
-  /// Time limit of connecting and of each operation.
+  /// The time limit for connecting and for each operation.
   double seconds = 60;
 };
 
@@ -30,9 +30,10 @@ public:
   explicit TcpStore(const TcpStoreOptions &options);
 
   void set(const std::string &key, const std::string &value);
-  /// Waits until the key exists, for at most `seconds`. None if it does not.
+  /// Waits until the key exists, for at most `seconds`. Returns none if it does
+  /// not.
   std::optional<std::string> get(const std::string &key, double seconds);
-  /// Sets the value if there is none. Returns the value from then on.
+  /// Sets the value if there is none. Returns the resulting value.
   std::string setOnce(const std::string &key, const std::string &value);
 
   uint16_t port() const;
@@ -41,8 +42,8 @@ private:
   c10::intrusive_ptr<c10d::TCPStore> tcp;
 };
 
-/// Runs `work` on another thread. Throws StoreError with `late` if it takes
-/// longer than `seconds`; then the thread and what it uses are left behind.
+/// Runs `work` on another thread. Throws StoreError with the text `late` if it
+/// takes longer than `seconds`. The thread and its data are leaked then.
 void runWithin(double seconds, const std::string &late,
                const std::function<void()> &work);
 

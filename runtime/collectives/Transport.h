@@ -31,8 +31,8 @@ struct Send {
 struct Recv {
   uint32_t peer; ///< rank within the group
   std::byte *data;
-  /// The most bytes that arrive. Fewer are received as well: a message of which
-  /// only the sender knows the length says it itself.
+  /// The most bytes to receive. Fewer are accepted as well: the content of a
+  /// message whose length only its sender knows states that length.
   size_t bytes;
 };
 

@@ -15,7 +15,7 @@
 namespace fcdp {
 
 /// The streams of a rank. Work on one stream runs in issue order. Gathers and
-/// reductions have streams of their own, so that neither queues behind the
+/// reductions have streams of their own, so that neither queues after the
 /// other.
 enum class StreamId : uint8_t {
   Compute,
@@ -27,7 +27,7 @@ enum class StreamId : uint8_t {
   IntraReduce
 };
 inline constexpr size_t kNumStreams = 7;
-/// "inter_reduce", ... as the plan spells it.
+/// Returns the plan's name of the stream: "inter_reduce".
 const char *name(StreamId stream);
 
 /// A mesh axis: `Node` joins equal local ranks of all nodes (the network),
@@ -51,15 +51,15 @@ enum class DType : uint8_t {
   C128 ///< complex, of two F64
 };
 constexpr size_t kNumDTypes = 12;
-/// Bytes of one element.
+/// Returns the bytes of one element.
 size_t byteSize(DType type);
-/// `f32`, `bf16`, ... as the plan spells it.
+/// Returns the plan's name of the type: `f32`, `bf16`.
 const char *name(DType type);
 
-/// The code in which values travel between nodes. `Delta` (gathers) codes their
-/// differences from those that were gathered last, and `Coded` (reductions)
-/// their exponents. Neither loses anything. `Int8` and `Int4` (reductions)
-/// round values to codes of that many bits.
+/// The code of values that are sent between nodes. `Delta` (gathers) codes
+/// their differences from the values that were gathered last, and `Coded`
+/// (reductions) codes their exponents. Both are lossless. `Int8` and `Int4`
+/// (reductions) round values to codes of that many bits.
 enum class WireCode : uint8_t { Raw, Delta, Coded, Int8, Int4 };
 
 /// Elements that belong to no parameter.
@@ -78,26 +78,28 @@ struct Collective {
   /// Bytes of `in`. A gather writes P times as much to `out`; a reduction
   /// sends chunk r (bytes / P) to axis rank r.
   size_t bytes;
-  /// Types of `in` and of `out`, which a gather needs only if it is coded. Sums
-  /// are made in f32 in axis order and rounded once. Over the world they have
-  /// the bits of a reduction over local ranks, rounded to `inType`, and one
-  /// over nodes.
+  /// The types of `in` and of `out`. A gather needs them only if it is coded.
+  /// Reductions add in f32 in axis order and round once. A reduction over the
+  /// world has the same bits as a reduction over local ranks, rounded to
+  /// `inType`, followed by one over nodes.
   DType inType, outType;
   /// The operation of the plan, for messages: "all-gather of bucket 'blocks.0'
-  /// over nodes (model.py:12)". Must outlive the backend.
+  /// over nodes (model.py:12)". It must outlive the backend.
   const char *what;
   WireCode code;
   /// Memory for the messages of a coded collective: codedGatherBytes,
   /// codedReductionBytes or quantizedReductionBytes.
   std::byte *messages;
-  /// Delta only: what the gather before gave, as large as `out`, and the number
-  /// of gathers before this one. If there were none, it is not read.
+  /// For Delta only: the result of the previous gather, as large as `out`, and
+  /// the number of gathers before this one. If that is 0, the reference is not
+  /// read.
   const std::byte *reference;
   uint64_t generation;
-  /// Int8 and Int4 only: for each value of `in`, what messages have left out so
-  /// far, which goes into the next.
+  /// For Int8 and Int4 only: for each value of `in`, the error that messages
+  /// have left out so far, which is added to the next message.
   float *residual;
-  /// Its padding, which stays 0: a checkpoint has only parameters' values.
+  /// The padding of the bucket, which stays 0, because a checkpoint has only
+  /// the values of parameters.
   const PaddingRange *padding;
   size_t numPaddings;
 };
@@ -111,10 +113,11 @@ struct ByteCounters {
   uint64_t d2h = 0;
 };
 
-/// One rank's device. All functions but those that say so are called by one
-/// thread, the issuer; work on the compute stream runs on that thread (the
-/// CPU backend) or is enqueued by it (CUDA). Functions throw std::runtime_error
-/// only for misuse; failures of queued work are kept and reported by `failed`.
+/// One rank's device. One thread, the issuer, calls all functions except for
+/// those that say otherwise. Work on the compute stream runs on that thread
+/// (the CPU backend) or is enqueued by it (CUDA). Functions throw
+/// std::runtime_error only for misuse; failures of queued work are kept and
+/// reported by `failed`.
 class Backend {
 public:
   virtual ~Backend() = default;
@@ -130,24 +133,23 @@ public:
 
   virtual void copy(StreamId stream, void *dst, const void *src,
                     size_t bytes) = 0;
-  /// sum[i] += part[i], in device memory.
+  /// Computes sum[i] += part[i] in device memory.
   virtual void add(StreamId stream, float *sum, const float *part,
                    size_t elements) = 0;
   virtual void allGather(const Collective &collective) = 0;
   virtual void reduceScatter(const Collective &collective) = 0;
 
-  /// Makes `*number`, on each rank, the sum over all ranks, added in the order
-  /// of the shards that they own. `scratch` has room for a number of each rank,
-  /// and gets the ranks' numbers in that order; both are in memory that the
-  /// compute stream works on, which is where this runs. Counts as control
-  /// traffic. On the CPU backend it blocks, and throws std::runtime_error if a
-  /// rank is gone.
+  /// Sets `*number`, on each rank, to the sum over all ranks, added in the
+  /// order of the shards that they own. `scratch` has room for one number per
+  /// rank, and gets the ranks' numbers in that order. Both are in memory of the
+  /// compute stream, which runs the sum. Counts as control traffic. On the CPU
+  /// backend it blocks, and throws std::runtime_error if a rank is gone.
   virtual void sumOverRanks(double *number, double *scratch,
                             const char *what) = 0;
 
   /// Events are numbered 0..numEvents-1 and may be recorded again.
   virtual void record(uint32_t event, StreamId stream) = 0;
-  /// Holds `stream` back until the work that `event` marked is done. On the
+  /// Makes `stream` wait until the work that `event` marked is done. On the
   /// compute stream of the CPU backend this blocks the caller.
   virtual void wait(uint32_t event, StreamId stream) = 0;
 
@@ -157,21 +159,23 @@ public:
   /// Blocks until all queued work is done or has failed.
   virtual void synchronize() = 0;
 
-  /// True once any queued work has failed; cheap, callable from any thread.
+  /// Returns whether any queued work has failed. Cheap, and callable from any
+  /// thread.
   virtual bool failed() const = 0;
-  /// Has all queued work fail with `message`, unless it has failed before, and
-  /// ends what waits for it. Callable from any thread.
+  /// Makes all queued work fail with `message`, unless it has failed before,
+  /// and ends waits for it. Callable from any thread.
   virtual void fail(const std::string &message) = 0;
-  /// Ends what has failed, so that nothing is in flight when it returns, and
-  /// memory can be freed without a wait for a peer. Nothing may be queued
-  /// after it. Does nothing if all work is done.
+  /// Ends failed work, so that nothing is in flight when it returns and memory
+  /// can be freed without waiting for a peer. Nothing may be queued after it.
+  /// Does nothing if all work is done.
   virtual void abort() noexcept {}
-  /// The first failure: operation, bucket, own rank, peer, library's text.
+  /// Returns a description of the first failure: operation, bucket, own rank,
+  /// peer, and the library's text.
   virtual std::string failure() const = 0;
   virtual FailureKind failureKind() const = 0;
   virtual ByteCounters counters() const = 0;
-  /// Seconds for which the compute stream has waited for other streams so far,
-  /// or none where the host cannot see these waits, as on a GPU.
+  /// Returns the seconds for which the compute stream has waited for other
+  /// streams so far, or none if the host cannot see these waits, as on a GPU.
   virtual std::optional<double> secondsWaited() const { return std::nullopt; }
 };
 

@@ -8,9 +8,9 @@
 
 namespace fcdp {
 
-/// A checksum of 64 bits that is as fast as memory, to tell contents apart
-/// that differ by accident. Two contents of one length that differ in one word
-/// of 8 bytes never have the same. Not thread-safe.
+/// A checksum of 64 bits, as fast as memory, that detects accidental
+/// differences. Two contents of equal length that differ in exactly one word of
+/// 8 bytes never have the same checksum. Not thread-safe.
 class Checksum {
 public:
   void add(std::span<const std::byte> bytes) {
@@ -29,7 +29,7 @@ private:
     std::memcpy(&word, bytes, count);
     return word;
   }
-  /// Each step has an inverse, so a difference stays one.
+  /// Each step is invertible, so a difference is never lost.
   void addWord(uint64_t word) {
     constexpr uint64_t golden =
         0x9E3779B97F4A7C15; // 2^64 over the golden ratio

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sizes of coded messages, which compiler and runtime agree on. The code of
-// a message is in codec/MessageCodec.h.
+// Gives the sizes of coded messages, on which compiler and runtime agree. The
+// code of a message is in codec/MessageCodec.h.
 #pragma once
 
 #include <cstdint>
 
 namespace fcdp {
 
-/// Bytes in front of the values of a message.
+/// Bytes before the values of a message.
 inline constexpr uint64_t kMessageHeaderBytes = 64;
-/// Values are coded in chunks of this many bytes, each with a header of its
-/// own.
+/// Size of the chunks in which values are coded, in bytes of values. Each chunk
+/// has a header of its own.
 inline constexpr uint64_t kCodedChunkBytes = 128 * 1024;
 inline constexpr uint64_t kChunkHeaderBytes = 16;
 /// Messages begin at multiples of this many bytes.
 inline constexpr uint64_t kMessageAlignment = 64;
 
-/// Returns the most bytes of a coded message for `bytes` bytes of values, which
-/// is less than 2^56: the values as they are, and all headers. Without values
-/// there is no message.
+/// Returns the greatest number of bytes of a coded message for `bytes` bytes of
+/// values, which must be less than 2^56: the uncoded values and all headers.
+/// Without values there is no message.
 constexpr uint64_t codedCapacity(uint64_t bytes) {
   if (bytes == 0)
     return 0;
@@ -28,13 +28,13 @@ constexpr uint64_t codedCapacity(uint64_t bytes) {
   return (most + kMessageAlignment - 1) / kMessageAlignment * kMessageAlignment;
 }
 
-/// How quantised values are sent: a scale in bf16 for each block, and a code of
-/// some bits for each value. The last block is as long as the others.
+/// The format of quantised values: a scale in bf16 for each block, and a code
+/// of `bits` bits for each value. The last block is padded to full length.
 struct QuantizedFormat {
   uint64_t blockElements, bits;
 };
 inline constexpr QuantizedFormat kInt8Format{256, 8};
-/// A block is rotated as a whole, so it is shorter.
+/// Blocks are shorter than those of int8, because each is rotated as a whole.
 inline constexpr QuantizedFormat kInt4Format{128, 4};
 inline constexpr uint64_t kScaleBytes = 2;
 
@@ -53,7 +53,7 @@ constexpr uint64_t quantizedBytes(QuantizedFormat format, uint64_t elements) {
 }
 
 /// Returns the bytes of memory for the messages of a quantised reduction over
-/// `ranks` ranks: one for each rank, and one of each.
+/// `ranks` ranks: one message to each rank and one from each.
 constexpr uint64_t quantizedReductionBytes(QuantizedFormat format,
                                            uint64_t ranks,
                                            uint64_t partElements) {
@@ -61,13 +61,13 @@ constexpr uint64_t quantizedReductionBytes(QuantizedFormat format,
 }
 
 /// Returns the bytes of memory for the messages of a coded gather over `ranks`
-/// ranks: one of each rank.
+/// ranks: one message from each rank.
 constexpr uint64_t codedGatherBytes(uint64_t ranks, uint64_t partBytes) {
   return ranks * codedCapacity(partBytes);
 }
 
 /// Returns the bytes of memory for the messages of a coded reduction over
-/// `ranks` ranks: one for each rank, and one of each.
+/// `ranks` ranks: one message to each rank and one from each.
 constexpr uint64_t codedReductionBytes(uint64_t ranks, uint64_t partBytes) {
   return 2 * ranks * codedCapacity(partBytes);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Errors of a kind that programs react to.
+// Errors of the kinds that programs react to.
 #pragma once
 
 #include <new>
@@ -11,7 +11,7 @@ namespace fcdp {
 
 enum class FailureKind {
   Other,
-  /// A transfer did not end within its time-out.
+  /// A transfer did not end within its timeout.
   TimedOut,
   /// The memory of a device or of the host does not suffice.
   OutOfMemory,

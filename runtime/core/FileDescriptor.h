@@ -27,12 +27,12 @@ public:
   }
 
   int get() const { return fd; }
-  /// Has children that are forked from now on not keep it.
+  /// Makes children that are forked from now on close it.
   void keepFromChildren() {
     closeInChildren(fd);
     isPrivate = true;
   }
-  /// Gives up the descriptor, which the caller closes.
+  /// Releases the descriptor, which the caller must close.
   int release() {
     if (isPrivate)
       forgetInChildren(fd);

@@ -13,7 +13,8 @@ namespace fcdp {
 /// consequences. Thread-safe; `failed` is one atomic load.
 class FirstFailure {
 public:
-  /// Stores the failure unless there is one already. Returns whether it did.
+  /// Stores the failure unless there is one already. Returns whether it was
+  /// stored.
   bool set(std::string message, FailureKind kind = FailureKind::Other);
   bool failed() const { return flag.load(std::memory_order_seq_cst); }
   std::string message() const;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that is forked while a session is open, such as a worker of a
-// DataLoader, gets copies of the session's descriptors.
+// Closes copies of descriptors in forked children. A process that is forked
+// while a session is open, such as a worker of a DataLoader, gets copies of the
+// session's descriptors.
 #pragma once
 
 namespace fcdp {
 
-/// Has `fd` closed in each child that is forked from now on, before the child
-/// goes on. Otherwise a child that outlives its parent would keep the parent's
+/// Makes each child that is forked from now on close `fd` before the child goes
+/// on. Otherwise a child that outlives its parent would keep the parent's
 /// connections and locks. Thread-safe.
 void closeInChildren(int fd);
-/// To be called before `fd` is closed in this process. Returns false if `fd`
+/// Must be called before `fd` is closed in this process. Returns false if `fd`
 /// has been closed already, because this process is such a child.
 bool forgetInChildren(int fd);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captured device work that one call launches again and again (a CUDA graph).
+// Captures device work that one call can launch many times (a CUDA graph).
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace fcdp {
 class ComputeGraph {
 public:
   virtual ~ComputeGraph() = default;
-  /// Enqueues all of its work on the compute stream.
+  /// Enqueues all of the graph's work on the compute stream.
   virtual void launch() = 0;
 };
 

@@ -5,7 +5,7 @@
 
 namespace fcdp {
 
-/// Memory of a device or of the host does not suffice. The text names its
+/// An error of insufficient device or host memory. The text names the memory's
 /// purpose and its bytes.
 class MemoryError : public Failure {
 public:

@@ -13,12 +13,12 @@
 namespace fcdp::packing {
 
 struct Buffer {
-  /// Size of its memory; not negative.
+  /// Size of the buffer's memory in bytes; not negative.
   int64_t bytes = 0;
   /// Lifetime [begin, end) in any unit of time; not empty.
   int64_t begin = 0, end = 0;
-  /// The offset in bytes that it has to have; any if negative. Buffers with a
-  /// given offset must not overlap.
+  /// The required offset in bytes; negative for any. Buffers with a required
+  /// offset must not overlap.
   int64_t offset = -1;
 };
 
@@ -27,35 +27,35 @@ struct Packing {
   std::vector<int64_t> offsets;
   /// Bytes of the region, a multiple of the alignment.
   int64_t peak = 0;
-  /// The orders that were tried, over all groups.
+  /// The number of orders that were tried, over all groups.
   int64_t attempts = 0;
 };
 
-/// How far to search. `Orders` leaves out what takes most of the time where the
-/// lower bound is not met: placing the worst buffer first.
+/// The effort of the search. `Orders` omits the slowest part, which places the
+/// worst buffer first and is needed only if the lower bound is not met.
 enum class Effort { Orders, Full };
 
-/// Returns the least memory that any packing needs: the greatest sum of the
+/// Returns a lower bound on the memory of any packing: the greatest sum of the
 /// bytes in use at once, each buffer rounded up to `alignment`, or the greatest
-/// end of a buffer with a given offset, if that is more.
+/// end of a buffer with a required offset, if that is more.
 int64_t lowerBound(const std::vector<Buffer> &buffers, int64_t alignment);
 
-/// Buffers between two moments in which nothing is in use are placed apart
-/// from the others, so that time grows with the number of such groups. Within a
-/// group several orders are tried until one meets the lower bound: largest
-/// first, most bytes times lifetime first, longest first, and as they come;
-/// then, with full effort, the worst placed buffer goes first, a few times. The
-/// result of less effort is the same if it meets the bound. Each order takes
-/// time in the buffers times those that are in use around each
-/// (PlacedBuffers.h).
+/// Places buffers. Buffers between two moments in which nothing is in use form
+/// a group that is placed apart from the others, so time is linear in the
+/// number of groups. Within a group several orders are tried until one meets
+/// the lower bound: largest first, most bytes times lifetime first, longest
+/// first, and the given order. Then, with full effort, the worst placed buffer
+/// moves to the front, a few times. Less effort gives the same result if it
+/// meets the bound. The time of an order is proportional to the buffers times
+/// those in use around each of them (PlacedBuffers.h).
 ///
 /// The result is deterministic, and does not depend on whether a group is
 /// placed alone or with others.
 Packing pack(const std::vector<Buffer> &buffers, int64_t alignment,
              Effort effort = Effort::Full);
 
-/// Layout of an allocation in the runtime's pool: it begins with a tag that
-/// says how to free it, and its offset is a multiple of kPoolAlignment.
+/// The layout of an allocation in the runtime's pool. It begins with a tag that
+/// records how to free it, and its offset is a multiple of kPoolAlignment.
 inline constexpr int64_t kPoolAlignment = 64;
 inline constexpr int64_t kPoolTagBytes = kPoolAlignment;
 

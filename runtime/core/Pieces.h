@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loops over long tensors take a piece at a time.
+// Divides loops over long tensors into pieces.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 
 namespace fcdp {
 
-/// Returns how many elements a loop takes at once that would take `standard`:
-/// fewer only in tests.
+/// Returns the number of elements that a loop processes at once: `standard`, or
+/// fewer in tests.
 int64_t pieceElements(int64_t standard);
 
-/// While it lives, no loop that begins takes more than `most` elements at once.
-/// It lets tests see more than one piece of small tensors. Made and destroyed
+/// Limits loops that begin while it lives to `most` elements at once, so that
+/// tests can process small tensors in several pieces. Created and destroyed
 /// while no other thread calls pieceElements.
 class SmallPieces {
 public:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers of a packing that have a place already, found by the time in
-// which they are in use and in the order of their offsets.
+// Finds the already placed buffers of a packing by their lifetimes and in the
+// order of their offsets.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace fcdp::packing {
 
-/// The gap that a buffer is put in, among those that are large enough.
+/// The gap that is chosen for a buffer among those that are large enough.
 enum class Fit { Lowest, Smallest };
 
 /// Moments [begin, end), counted from 0 without gaps.
@@ -34,11 +34,11 @@ struct PlacedBuffer {
 class PlacedBuffers {
 public:
   PlacedBuffers() = default;
-  /// For `buffers` buffers with lifetimes within [0, moments).
+  /// Prepares for `buffers` buffers with lifetimes within [0, moments).
   PlacedBuffers(int32_t moments, size_t buffers);
 
   void clear();
-  /// Takes time in the windows in which the buffer is in use.
+  /// Inserts a buffer. The time is linear in the windows in which it is in use.
   void insert(const PlacedBuffer &buffer);
   /// Returns the offset of a gap of `bytes` between the buffers that are in use
   /// during `life`, or the greatest end of these if no gap is large enough.
@@ -59,7 +59,7 @@ private:
   std::vector<PlacedBuffer> placed;
   /// Shortest windows first.
   std::vector<Level> levels;
-  /// All buffers, for lifetimes that no window holds.
+  /// All buffers, for lifetimes that are not within any window.
   Window all;
 };
 

@@ -6,8 +6,9 @@
 
 namespace fcdp {
 
-/// Returns a line of a message with control characters as "\x1b" and "\n", as
-/// names of parameters and files may have them: a terminal would obey them.
+/// Returns a line of a message with control characters escaped as "\x1b" and
+/// "\n". Names of parameters and files may contain them, and a terminal would
+/// interpret them.
 std::string printable(std::string_view line);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When the operations of a running step began and ended, by stream.
+// Records when the operations of a running step began and ended, by stream.
 #pragma once
 
 #include "core/StreamWorker.h"
@@ -14,23 +14,24 @@ namespace fcdp {
 /// Returns the time of std::chrono::steady_clock, in seconds.
 double readClock();
 
-/// Tells when a device's streams reached points of theirs. Used by the issuer.
+/// Measures when a device's streams reach marked points. Used by the issuer.
 /// Functions throw std::runtime_error.
 class StreamClock {
 public:
   virtual ~StreamClock() = default;
-  /// Forgets all marks. No stream has work.
+  /// Discards all marks. No stream may have work.
   virtual void begin() = 0;
-  /// Behind all that is queued on `stream`.
+  /// Marks the end of all work that is queued on `stream`.
   virtual void mark(StreamId stream) = 0;
-  /// When the marks on `stream` were reached, of readClock, in the order of
-  /// issue. No stream has work.
+  /// Returns the times of readClock at which the marks on `stream` were
+  /// reached, in the order of issue. No stream may have work.
   virtual std::vector<double> read(StreamId stream) const = 0;
 };
 
-/// Records what one step did. The recorder is optional; without one there is no
-/// overhead. If streams are threads, each writes its own spans; the issuing
-/// thread writes everything else. May be read when no stream has work.
+/// Records the operations of one step. The recorder is optional; without one
+/// there is no overhead. If streams are threads, each writes its own spans; the
+/// issuing thread writes everything else. Results may be read when no stream
+/// has work.
 class StepRecorder {
 public:
   struct Span {
@@ -42,27 +43,27 @@ public:
     size_t function; ///< index into `functions`
   };
 
-  /// `ops` is how many operations the plan has.
+  /// `ops` is the number of operations in the plan.
   explicit StepRecorder(size_t ops) : keys(ops) {}
 
   /// Makes `clock` measure times from now on; it must outlive the last step.
   /// Without it times are the host's.
   void measureBy(StreamClock &clock) { this->clock = &clock; }
 
-  /// Forgets what was recorded but keys, and keeps its memory.
+  /// Discards all records except keys, and keeps the memory.
   void beginStep();
-  /// When no stream has work.
+  /// Ends the step. No stream may have work.
   void endStep();
   void beginFunction(const std::string &name);
-  /// Records nothing from now on, or again. When no stream has work.
+  /// Pauses recording, or resumes it. No stream may have work.
   void pause(bool isPaused) { paused = isPaused; }
-  /// `op` will be the next on `stream` that adds a span.
+  /// Records that `op` is the next operation on `stream` that adds a span.
   void issue(StreamId stream, size_t op) {
     if (!paused)
       issues[size_t(stream)].push_back({op, functions.size() - 1});
   }
-  /// Around the issue of an operation; what is on another stream than compute
-  /// is timed here only if a device does it.
+  /// Called before and after the issue of an operation. An operation on another
+  /// stream than compute is timed here only if a device runs it.
   void beginSpan(StreamId stream);
   void endSpan(StreamId stream);
   void add(StreamId stream, Span span) {
@@ -70,14 +71,14 @@ public:
       spans[size_t(stream)].push_back(span);
   }
 
-  /// When the step began, of readClock.
+  /// Returns the time of readClock at which the step began.
   double getBegin() const { return begin; }
   /// Returns the functions that were called, in order.
   const std::vector<std::string> &getFunctions() const { return functions; }
   const std::vector<Issue> &getIssues(StreamId stream) const {
     return issues[size_t(stream)];
   }
-  /// One for each issue, unless the step has failed.
+  /// Returns one span for each issue, unless the step has failed.
   const std::vector<Span> &getSpans(StreamId stream) const {
     return spans[size_t(stream)];
   }
@@ -100,8 +101,8 @@ private:
   std::vector<std::string> keys;
 };
 
-/// Carries out commands as another executor does, and records how long those
-/// take that have a stream other than compute.
+/// Executes commands by another executor, and records the duration of those on
+/// streams other than compute.
 class RecordingExecutor final : public CommandExecutor {
 public:
   RecordingExecutor(CommandExecutor &run, StepRecorder &recorder)

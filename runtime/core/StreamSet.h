@@ -24,8 +24,8 @@ public:
   void wait(uint32_t event, StreamId stream);
   /// Blocks until all queued work is done or skipped.
   void synchronize();
-  /// Seconds for which compute has waited so far, for events of other streams
-  /// and in `synchronize`.
+  /// Returns the seconds for which compute has waited so far, for events of
+  /// other streams and in `synchronize`.
   double secondsWaited() const {
     return std::chrono::duration<double>(waited).count();
   }

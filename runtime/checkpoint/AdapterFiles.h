@@ -13,9 +13,9 @@ namespace fcdp {
 /// of the step and PATH is its file or folder.
 std::string pathOfWeights(const std::string &given);
 
-/// Returns advice to convert the model at `path` with fcdp-ckpt in this
-/// direction, if Transformers has stored it in a form that the step does not
-/// have. Returns an empty string otherwise.
+/// Returns advice for the end of an error message: how fcdp-ckpt converts the
+/// model at `path` in this direction, if Transformers stores it in another
+/// form. Returns an empty string if `path` is not a folder of Transformers.
 std::string adviceOnForm(const std::string &path, const std::string &direction);
 
 /// A file or folder of weights that a user gives.

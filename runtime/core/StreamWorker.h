@@ -9,7 +9,7 @@
 
 namespace fcdp {
 
-/// Executes all commands but waits, on the stream's thread.
+/// Executes all commands except waits, on the stream's thread.
 class CommandExecutor {
 public:
   virtual ~CommandExecutor() = default;
@@ -21,9 +21,9 @@ public:
 };
 
 /// A stream: a thread that runs commands in the order of issue. After the first
-/// failure of any stream it skips queued commands, so that nobody waits for
-/// ever. One thread issues; the other functions say which threads may call
-/// them.
+/// failure of any stream it skips queued commands, so that no thread waits
+/// forever. One thread issues; each other function states which threads may
+/// call it.
 class StreamWorker {
 public:
   StreamWorker(StreamId stream, uint32_t capacity, CommandExecutor &executor,

@@ -2,8 +2,8 @@
 //
 // The places of a tensor's elements in its storage, as archives describe them.
 //
-// Built into the compiler, which reads constants, and into the runtime, which
-// reads weights. So it depends on neither LLVM nor libtorch.
+// The compiler reads constants with it, and the runtime reads weights. So it
+// depends on neither LLVM nor libtorch.
 #pragma once
 
 #include <cstddef>

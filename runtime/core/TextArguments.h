@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arguments of ATen operators that are texts and choose what is computed.
-// Other texts are names of files, of groups and of other things outside the
-// step, or messages. Both the compiler and the runtime include this.
+// Lists the text arguments of ATen operators that choose what is computed.
+// Other texts are messages, or names of files, of groups and of other things
+// outside the step. Both the compiler and the runtime include this.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ inline constexpr std::string_view kChoices[] = {"UPLO",
                                                 "rounding_mode",
                                                 "side"};
 
-/// Returns whether the text argument of that name is one of a few words.
+/// Returns whether the text argument of that name takes one of a few words.
 inline bool isChoice(std::string_view argument) {
   return std::find(std::begin(kChoices), std::end(kChoices), argument) !=
          std::end(kChoices);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Texts of the user's, such as names of files, which may have any bytes.
+// Converts texts of the user, such as file names, which may contain any bytes.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace fcdp {
 
-/// Returns the text in UTF-8, which JSON needs: each byte that is no part of a
-/// character is written as "\xff". Other texts stay as they are.
+/// Returns the text in UTF-8, which JSON needs. A byte that is not part of a
+/// valid character is written as "\xff". Valid texts stay as they are.
 std::string toUtf8(std::string_view text);
 
 } // namespace fcdp

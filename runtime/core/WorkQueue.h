@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands of a stream, and the ring buffer that carries them to its
-// thread.
+// Defines the commands of a stream, and the ring buffer that carries them to
+// its thread.
 #pragma once
 
 #include "core/Backend.h"
@@ -64,7 +64,8 @@ private:
 
   const uint64_t mask;
   const std::unique_ptr<Command[]> ring;
-  // On separate cache lines, so that the two threads do not contend for one.
+  // The counters are on separate cache lines, so that the two threads do not
+  // contend for one.
   alignas(cacheLine) std::atomic<uint64_t> pushed{0};
   alignas(cacheLine) std::atomic<uint64_t> popped{0};
 };

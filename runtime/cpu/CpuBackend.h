@@ -25,15 +25,15 @@ struct CpuBackendOptions {
   Transport *control = nullptr;
   /// Whether the streams between nodes can code messages.
   bool codesMessages = false;
-  /// Commands that a stream queues before the issuer blocks.
+  /// The number of commands that a stream queues before the issuer blocks.
   uint32_t queueCapacity = 1024;
   /// Records the work of streams other than compute. Optional; it must outlive
   /// the backend.
   StepRecorder *recorder = nullptr;
 };
 
-/// Throws std::runtime_error if the device memory is not available.
-/// Thread-safety is as `Backend` documents it. The destructor aborts work that
+/// Makes a CPU backend. Throws std::runtime_error if the device memory is not
+/// available. For thread-safety, see `Backend`. The destructor aborts work that
 /// still runs in the transports, then joins the streams.
 std::unique_ptr<Backend> makeCpuBackend(CpuBackendOptions options);
 

@@ -13,9 +13,10 @@ struct SegmentPart {
   uint64_t begin = 0, end = 0;
 };
 
-/// The segment that a rank asks for. All ranks of a node ask for the same.
+/// The segment that a rank maps. All ranks of a node must use the same options,
+/// except for their own parts.
 struct HostSegmentOptions {
-  /// Name for the exchange between the ranks of one node. It must differ
+  /// The name for the exchange between the ranks of one node. It must differ
   /// between jobs and nodes on one machine (see Job::segmentName).
   std::string name;
   uint32_t local = 0;
@@ -23,8 +24,8 @@ struct HostSegmentOptions {
   uint64_t bytes = 0;
   /// The bytes that this rank uses, whose pages it reserves.
   SegmentPart part;
-  /// Called with the whole pages of `part` that no rank before it uses, before
-  /// they are reserved. Optional.
+  /// Called with the whole pages of `part` that the ranks before it do not use,
+  /// before they are reserved. Optional.
   std::function<void(std::byte *base, uint64_t bytes)> place = nullptr;
   double timeoutSeconds = 60;
 };

@@ -7,8 +7,8 @@
 namespace fcdp {
 
 /// Returns the bytes that this process can still allocate without being killed,
-/// according to the system and its control groups; UINT64_MAX if they do not
-/// say.
+/// according to the system and its control groups; UINT64_MAX if they give no
+/// limit.
 uint64_t availableMemory();
 
 /// Throws std::runtime_error, with `purpose` and both numbers, if `bytes`

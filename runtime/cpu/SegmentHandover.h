@@ -12,15 +12,15 @@
 
 namespace fcdp {
 
-/// Makes the memory. Returns its descriptor or throws std::runtime_error.
+/// Creates the memory. Returns its descriptor or throws std::runtime_error.
 using MakeSegment = std::function<FileDescriptor()>;
 
-/// For local rank 0: makes the memory and sends it to the local ranks 1, 2,
-/// .... If `make` throws, they get its message.
+/// Creates the memory and sends it to the local ranks 1, 2, .... Called by
+/// local rank 0. If `make` throws, the other ranks get its message.
 FileDescriptor offerSegment(const HostSegmentOptions &options,
                             const MakeSegment &make);
 
-/// For the other ranks: receives the memory from local rank 0.
+/// Receives the memory from local rank 0. Called by the other ranks.
 FileDescriptor takeSegment(const HostSegmentOptions &options);
 
 } // namespace fcdp

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the collective that hangs. The device does not report it. So each
-// stream writes the number of a collective into host memory when the collective
-// begins and when it ends, and a thread polls these numbers.
+// Finds collectives that hang. The device does not report them. So each stream
+// writes the number of a collective into host memory when the collective begins
+// and when it ends, and a thread polls these numbers.
 #pragma once
 
 #include "core/Backend.h"
@@ -31,9 +31,10 @@ struct CollectiveWatchOptions {
   double noticeSeconds = 5;
 };
 
-/// If the issuer does not see a failure, it is in a call that waits for the
-/// device, or for what a collective in flight occupies. The groups are then
-/// aborted, which has the call return.
+/// Watches for collectives that do not end. If the issuer does not see a
+/// failure, it is blocked in a call that waits for the device, or for a
+/// resource that a collective in flight occupies. The groups are then aborted,
+/// so that the call returns.
 ///
 /// The issuer calls `begin`, `end` and `notice`. The destructor may run only
 /// when the streams are idle or dead.
@@ -53,7 +54,7 @@ public:
   void begin(StreamId stream, cudaStream_t on, const char *what,
              DeviceGroup &group);
   void end(StreamId stream, cudaStream_t on);
-  /// The issuer has seen that something has failed.
+  /// Records that the issuer has seen a failure.
   void notice() { isNoticed.store(true, std::memory_order_relaxed); }
   /// Ends the thread. May be called again.
   void stop();
@@ -69,7 +70,8 @@ private:
     const char *what;
     DeviceGroup *group;
     uint32_t number;
-    /// The time at which the thread first saw that it has begun; 0 before that.
+    /// The time at which the thread first saw that the collective has begun; 0
+    /// before that.
     Clock::time_point seenBegun;
   };
   struct Stream {

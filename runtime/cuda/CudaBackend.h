@@ -18,20 +18,20 @@ namespace fcdp {
 
 struct CudaBackendOptions {
   std::shared_ptr<const CudaLibrary> cuda;
-  /// Number of the device as this process sees it.
+  /// The device's number in this process.
   int device = 0;
   uint64_t deviceBytes = 0;
-  /// Where the device arena comes from; cudaMalloc's memory if it is empty.
+  /// The source of the device arena's memory; cudaMalloc if it is empty.
   DeviceMemorySource memory = {};
   uint32_t numEvents = 0;
   CudaHostCache host;
   /// Groups by `Axis`. A collective over a null group is an error.
   std::array<AxisDeviceGroups, kNumAxes> axes;
-  /// By `Axis`, the messages that the groups will send, for which they are
-  /// connected in advance.
+  /// By `Axis`, the messages that the groups will send. The groups are
+  /// connected for them in advance.
   std::array<WarmUp, kNumAxes> messages;
-  /// Has the groups' library sum, if a reduction's input and output have one
-  /// type. The bits are then not those of other backends.
+  /// Whether the groups' library adds gradients, if a reduction's input and
+  /// output have one type. The bits then differ from those of other backends.
   bool reducesByLibrary = false;
   /// A group of all ranks in the order of their shards, for `sumOverRanks`,
   /// which is an error if it is null. Its bytes count as control traffic.
@@ -46,7 +46,7 @@ struct CudaBackendOptions {
   /// Time in seconds after which a collective that has begun and not ended
   /// fails.
   double collectiveSeconds = 300;
-  /// Time in seconds after a failure at which calls that wait for the device
+  /// Time in seconds after a failure after which calls that wait for the device
   /// are ended.
   double noticeSeconds = 5;
   /// Makes the recorder measure with the device's clock. Optional; it must
@@ -54,15 +54,17 @@ struct CudaBackendOptions {
   StepRecorder *recorder = nullptr;
 };
 
-/// Differs from the CPU backend: work on the compute stream is enqueued, and
-/// `wait` on it does not block. A collective that fails leaves its stream
-/// waiting, so that nothing after it runs; `synchronize` then returns.
+/// The CUDA backend. Unlike on the CPU backend, work on the compute stream is
+/// enqueued, and `wait` on it does not block. A collective that fails leaves
+/// its stream waiting, so that nothing after it runs; `synchronize` then
+/// returns.
 class CudaBackend : public Backend {
 public:
   /// Returns a stream for the work of other libraries, such as ATen's
   /// operators.
   virtual cudaStream_t stream(StreamId stream) = 0;
-  /// Returns the device's memory in use. Throws Failure. Waits for nothing.
+  /// Returns the device's memory in use, without waiting for work. Throws
+  /// Failure.
   virtual CudaLibrary::Memory memory() = 0;
   /// Returns how the device arena is registered with each group.
   virtual const std::vector<Registration> &registrations() const = 0;
@@ -72,9 +74,9 @@ public:
   virtual std::unique_ptr<GraphCapture> makeCapture() = 0;
 };
 
-/// Throws std::runtime_error if the device is not available or has too little
-/// memory. The destructor aborts the groups if anything still runs or has
-/// failed, then waits for the streams.
+/// Makes a CUDA backend. Throws std::runtime_error if the device is not
+/// available or has too little memory. The destructor aborts the groups if
+/// anything still runs or has failed, then waits for the streams.
 std::unique_ptr<CudaBackend> makeCudaBackend(CudaBackendOptions options);
 
 } // namespace fcdp

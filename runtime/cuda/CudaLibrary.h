@@ -64,16 +64,17 @@ class CudaLibrary {
 public:
   /// The oldest CUDA runtime that loads kernels from memory (cudaLibrary...).
   static constexpr int oldestVersion = 12080;
-  /// Hardware queues of a device, as many as CUDA allows. Streams that share a
-  /// queue wait for each other. By default there are 8 (CUDA C++ Programming
-  /// Guide, "CUDA Environment Variables"), for our 7 streams, and those that
-  /// libtorch and each communicator of NCCL have.
+  /// The number of hardware queues of a device, the most that CUDA allows.
+  /// Streams that share a queue wait for each other. The default of 8 (CUDA C++
+  /// Programming Guide, "CUDA Environment Variables") is too few for our 7
+  /// streams and those of libtorch and of each NCCL communicator.
   static constexpr int queues = 32;
 
   /// Loads `path` or, if it is empty, the libcudart that the dynamic linker
   /// finds: one that the process has already loaded, or one on its search path.
-  /// Throws std::runtime_error that says what was searched, found and needed.
-  /// Sets CUDA_DEVICE_MAX_CONNECTIONS to `queues` if the user has not, which
+  /// Throws std::runtime_error that names the library that was searched, the
+  /// one that was found and the version that is needed. Sets
+  /// CUDA_DEVICE_MAX_CONNECTIONS to `queues` unless the user has set it; this
   /// has an effect only before the process has used a device.
   static std::shared_ptr<const CudaLibrary> load(const std::string &path = "");
 
@@ -98,13 +99,13 @@ public:
   void check(cudaError_t result, const char *call) const;
 
   /// Returns whether a query found all work done. Throws like `check` for other
-  /// results than cudaSuccess and cudaErrorNotReady. The latter is cleared:
-  /// otherwise libtorch's check of its next launch on this thread would find
-  /// and throw it.
+  /// results than cudaSuccess and cudaErrorNotReady. It clears
+  /// cudaErrorNotReady, because libtorch's check of its next launch on this
+  /// thread would otherwise find and throw it.
   bool isReady(cudaError_t result, const char *call) const;
 
-  /// Memory of the current device, in bytes, that of all processes. `used`
-  /// includes contexts and what libraries have reserved.
+  /// The memory of the current device, in bytes, over all processes. `used`
+  /// includes contexts and the memory that libraries have reserved.
   struct Memory {
     uint64_t used, total;
   };

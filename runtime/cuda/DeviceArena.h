@@ -9,16 +9,16 @@
 
 namespace fcdp {
 
-/// Where the memory of an arena comes from.
+/// Functions that allocate and release the memory of an arena.
 struct DeviceMemorySource {
   /// Returns memory of the current device. Throws std::runtime_error that names
   /// the call.
   std::function<void *(uint64_t bytes)> allocate;
-  /// Takes it back. Does not throw.
+  /// Releases the memory. Does not throw.
   std::function<void(void *memory)> release;
 };
 
-/// Returns cudaMalloc's memory.
+/// Returns the source that uses cudaMalloc.
 DeviceMemorySource cudaMemory(std::shared_ptr<const CudaLibrary> cuda);
 
 /// The device memory of a rank: one allocation on the current device, initially
@@ -32,8 +32,8 @@ public:
   DeviceArena(const DeviceArena &) = delete;
   DeviceArena &operator=(const DeviceArena &) = delete;
 
-  /// Zeroes the memory and waits until that is done. Nothing else may use it
-  /// meanwhile.
+  /// Zeroes the memory and waits until that is done. No other work may use it
+  /// in the meantime.
   void zero();
   /// Returns null if the size is 0.
   std::byte *base() const { return address; }

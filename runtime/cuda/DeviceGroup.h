@@ -27,7 +27,7 @@ public:
   using Failure::Failure;
 };
 
-/// What a communication library does with memory that collectives use.
+/// How a communication library uses memory that is registered with it.
 struct Registration {
   enum class Kind {
     None,   ///< it copies through buffers of its own
@@ -40,13 +40,13 @@ struct Registration {
   std::string problem;
 };
 
-/// Returns a sentence about them for the user: "NCCL has the device arena as
-/// window of node-gather, buffer of local-gather (...)". Empty if no group has
-/// a name.
+/// Returns a sentence about the registrations for the user: "NCCL has the
+/// device arena as window of node-gather, buffer of local-gather (...)". Empty
+/// if no group has a name.
 std::string describe(const std::vector<Registration> &registrations);
 
-/// The collectives that a group will run, by the bytes of each message. How a
-/// library connects ranks depends on these.
+/// The collectives that a group will run, by the bytes of each message. They
+/// determine how a library connects ranks.
 struct WarmUp {
   std::set<uint64_t> gathers = {}, exchanges = {}, reductions = {};
 };
@@ -80,9 +80,9 @@ public:
   void exchangeChunks(const std::byte *in, std::byte *out, size_t bytes,
                       cudaStream_t stream);
 
-  /// Enqueues a reduction by the library, which rounds to `type` (f16, bf16,
-  /// f32 or f64) at each of its steps, in an order of its own: chunk r of `in`,
-  /// of `elements`, summed over the ranks, becomes rank r's `out`.
+  /// Enqueues a reduction by the library: chunk r of `in`, of `elements`,
+  /// summed over the ranks, becomes rank r's `out`. The library chooses the
+  /// order, and rounds to `type` (f16, bf16, f32 or f64) at each of its steps.
   void reduceScatter(const std::byte *in, std::byte *out, size_t elements,
                      DType type, cudaStream_t stream);
 
@@ -90,10 +90,10 @@ public:
   /// make them faster. All ranks of the group must call it, with equal `bytes`.
   /// The memory must outlive the group.
   virtual Registration registerMemory(std::byte *base, size_t bytes) = 0;
-  /// Runs each of those collectives in `memory`, whose contents it destroys, so
-  /// that no later one waits for a peer or takes memory. Ones for which the
-  /// memory is too small are as large as it allows. All ranks of the group must
-  /// call it, with equal arguments.
+  /// Runs each of these collectives in `memory`, whose contents it destroys, so
+  /// that no later one connects to a peer or allocates memory. If the memory is
+  /// too small for one of them, a smaller one is run. All ranks of the group
+  /// must call it, with equal arguments.
   virtual void connect(const WarmUp &warmUp, std::byte *memory,
                        size_t bytes) = 0;
   /// Returns the library's text for an asynchronous error, if there is one.
@@ -124,9 +124,9 @@ private:
   std::vector<std::atomic<uint64_t>> sent; ///< by peer
 };
 
-/// Aborts the groups at the same time, each on a thread of its own: an abort
-/// frees memory of the device, for which the device's work must end, and that
-/// may be work of another of these groups. Null pointers are left out.
+/// Aborts the groups concurrently, each on a thread of its own. An abort frees
+/// memory of the device, for which the device's work must end, and that may be
+/// work of another of these groups. Null pointers are left out.
 void abortAll(const std::vector<DeviceGroup *> &groups) noexcept;
 
 /// The groups over one axis. Gathers and reductions have separate groups, so

@@ -50,7 +50,7 @@ struct BF16 {
     // quiet.
     if ((bits & 0x7fffffff) > 0x7f800000)
       return uint16_t((bits >> 16) | 0x40);
-    // Add half of the last place, less one if the last place is even.
+    // Adds half of the last place, minus one if the last place is even.
     return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
   }
 };

@@ -10,12 +10,13 @@
 namespace fcdp {
 
 /// Measures the device's time with events. It is synchronized with the host's
-/// clock at the begin of each step, up to the latency of an event on an idle
-/// stream. From there on CUDA's resolution is half a microsecond. Events are
-/// created as marks need them and then reused. Only the issuer may use it.
+/// clock at the beginning of each step, up to the latency of an event on an
+/// idle stream. After that, the resolution is CUDA's, half a microsecond.
+/// Events are created when marks need them and then reused. Only the issuer may
+/// use it.
 class EventClock final : public StreamClock {
 public:
-  /// `streams` must outlive it and belong to the device of that number.
+  /// `streams` must outlive the clock and belong to device number `device`.
   EventClock(std::shared_ptr<const CudaLibrary> cuda, int device,
              const StreamTable &streams);
   /// All enqueued work must have ended.

@@ -10,28 +10,28 @@
 namespace fcdp {
 
 struct HostCacheOptions {
-  /// `bytes` are the plan's bytes; the segment is rounded up to whole pages.
-  /// `place` is not used.
+  /// The node's segment. `bytes` is the plan's size; the segment is rounded up
+  /// to whole pages. `place` is not used.
   HostSegmentOptions segment;
-  /// Returns when all local ranks have called it, or throws. Not called if
-  /// there are no bytes. Without it no rank waits for others.
+  /// Returns when all local ranks have called it, or throws. It is not called
+  /// if there are no bytes. If it is null, no rank waits for others.
   std::function<void()> meet = nullptr;
-  /// Number of this rank's device as this process sees it.
+  /// The number of this rank's device in this process.
   int device = 0;
 };
 
-/// Host memory of a node, of which the device can access this rank's part. The
+/// Host memory of a node, in which the device can access this rank's part. The
 /// whole pages of the part are locked, and come from the NUMA node of the
-/// rank's device if the system says which that is. No rank locks pages before
-/// all have placed theirs, because locked pages do not move. Move-only;
-/// construction and destruction are not thread-safe, and access to the memory
-/// is not synchronized.
+/// rank's device if the system reports it. No rank locks pages before all have
+/// placed theirs, because locked pages do not move. Move-only; construction and
+/// destruction are not thread-safe, and access to the memory is not
+/// synchronized.
 class CudaHostCache {
 public:
   /// Makes an empty cache.
   CudaHostCache() = default;
-  /// All local ranks call it. Throws std::runtime_error, and then leaves
-  /// nothing allocated.
+  /// Allocates the cache. All local ranks call it. Throws std::runtime_error,
+  /// and then leaves nothing allocated.
   CudaHostCache(std::shared_ptr<const CudaLibrary> cuda,
                 const HostCacheOptions &options);
   CudaHostCache(CudaHostCache &&other) noexcept { *this = std::move(other); }
@@ -40,9 +40,9 @@ public:
 
   /// Returns null if the size is 0.
   std::byte *base() const { return segment.base(); }
-  /// Returns the bytes that the plan asked for.
+  /// Returns the bytes that the plan needs.
   uint64_t size() const { return bytes; }
-  /// Returns the bytes that this rank has locked: those of whole pages.
+  /// Returns the bytes of the whole pages that this rank has locked.
   uint64_t lockedBytes() const { return segment.pages().size(); }
 
   bool contains(const void *address) const {

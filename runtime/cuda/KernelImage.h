@@ -34,7 +34,7 @@ private:
   void findAll();
   void loadAll() const;
   cudaKernel_t find(const std::string &name) const;
-  /// Launches at least `threads` threads, or as many as there are at most.
+  /// Launches at least `threads` threads, up to the device's limit.
   void launch(cudaKernel_t kernel, uint64_t threads, void **arguments,
               cudaStream_t stream) const;
 

@@ -16,12 +16,13 @@ namespace fcdp {
 using NumaNodeMask = std::array<unsigned long, 16>;
 
 /// Returns the NUMA node of the PCI device with that address ("0000:3b:00.0",
-/// in any case), if the system says. `root` is the folder of all devices.
+/// in upper or lower case), if the system reports it. `root` is the folder of
+/// all devices.
 std::optional<uint32_t>
 numaNodeOf(std::string pciAddress,
            const std::string &root = "/sys/bus/pci/devices");
 
-/// Has new pages in [base, base + bytes) come from `node` if it has memory.
+/// Makes new pages in [base, base + bytes) come from `node` if it has memory.
 /// `base` is page-aligned. Pages that exist stay where they are. Returns false
 /// if the system refuses.
 bool preferNumaNode(std::byte *base, size_t bytes, uint32_t node);

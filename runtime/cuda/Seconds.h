@@ -6,7 +6,7 @@
 
 namespace fcdp {
 
-/// Returns a time-out as messages spell it: "0.3 s", "300 s".
+/// Returns a timeout as messages spell it: "0.3 s", "300 s".
 inline std::string spellSeconds(double seconds) {
   char text[32];
   std::snprintf(text, sizeof(text), "%g s", seconds);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA graphs of the work on one stream.
+// Captures the work on one stream in CUDA graphs.
 #pragma once
 
 #include "core/GraphCapture.h"
@@ -8,9 +8,10 @@
 
 namespace fcdp {
 
-/// Captures work on `stream`, which belongs to the device of that number. The
+/// Captures work on `stream`, which belongs to device number `device`. The
 /// stream and the library must outlive this object and its graphs. Graphs are
-/// uploaded to the device when they are made, so that no launch waits for that.
+/// uploaded to the device when they are made, so that no launch waits for the
+/// upload.
 class StreamCapture final : public GraphCapture {
 public:
   StreamCapture(std::shared_ptr<const CudaLibrary> cuda, int device,

@@ -28,8 +28,8 @@ public:
   void wait(uint32_t event, StreamId stream);
   /// Throws if there is no such event.
   void requireEvent(uint32_t event) const;
-  /// Returns whether the work that the event marked has run, or the event was
-  /// never recorded.
+  /// Returns whether the work that the event marked has run. Also true if the
+  /// event was never recorded.
   bool isReached(uint32_t event) const;
   /// Returns whether all work enqueued on the stream has run.
   bool isIdle(StreamId stream) const;

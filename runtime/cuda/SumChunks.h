@@ -42,8 +42,9 @@ FCDP_HOST_DEVICE inline bool isAligned(const void *address) {
   return reinterpret_cast<uintptr_t>(address) % kVectorBytes == 0;
 }
 
-/// Returns how many vectors of each chunk can be loaded as such: all whole ones
-/// if every chunk begins at a multiple of a vector's size, and otherwise none.
+/// Returns the number of vectors of each chunk that vector loads can read: all
+/// whole ones if every chunk begins at a multiple of a vector's size, and
+/// otherwise none.
 FCDP_HOST_DEVICE inline uint64_t
 countVectors(const SumChunksArguments &arguments, uint64_t elementBytes) {
   const uint64_t bytes = arguments.elements * elementBytes;
@@ -57,7 +58,7 @@ countVectors(const SumChunksArguments &arguments, uint64_t elementBytes) {
 }
 
 /// Calls `body` with 0 up to count - 1. nvcc unrolls the loop, because arrays
-/// that it indexes are in registers only then.
+/// that the loop indexes are in registers only then.
 template <uint32_t count, typename Body>
 FCDP_HOST_DEVICE inline void unrolled(Body body) {
 #ifdef __CUDACC__
@@ -67,8 +68,8 @@ FCDP_HOST_DEVICE inline void unrolled(Body body) {
     body(i);
 }
 
-/// A chunk's place in the order of addition: node by node, and in each of them
-/// rank by rank.
+/// The position of a chunk in the order of addition: node by node, and within a
+/// node rank by rank.
 struct ChunkOrder {
   uint32_t node = 0, local = 0;
 
@@ -112,7 +113,7 @@ FCDP_HOST_DEVICE inline void sumElements(const SumChunksArguments &arguments,
         return;
       const ChunkOrder here = added;
       added.advance(arguments.locals);
-      // Do not start from 0, because 0 + -0 is 0.
+      // Does not start from 0, because 0 + -0 is 0.
       unrolled<count>([&](uint32_t k) {
         Sum value = In::load(parts[at].elements[k]);
         partial[k] = here.local == 0 ? value : partial[k] + value;
@@ -134,8 +135,8 @@ FCDP_HOST_DEVICE inline void sumElements(const SumChunksArguments &arguments,
   static_cast<Stored *>(arguments.out)[i] = result;
 }
 
-/// Computes what thread `thread` of `threads` has of the sum: vectors, then the
-/// elements that are in none.
+/// Computes the share of the sum that thread `thread` of `threads` has:
+/// vectors, then the elements outside of vectors.
 template <typename In, typename Out>
 FCDP_HOST_DEVICE inline void sumChunks(const SumChunksArguments &arguments,
                                        uint64_t thread, uint64_t threads) {
@@ -149,7 +150,7 @@ FCDP_HOST_DEVICE inline void sumChunks(const SumChunksArguments &arguments,
     sumElements<In, Out, 1>(arguments, i);
 }
 
-/// Returns how many vectors of two f32 arrays can be added as such.
+/// Returns the number of vectors of two f32 arrays that vector loads can read.
 FCDP_HOST_DEVICE inline uint64_t
 countVectors(const float *sum, const float *part, uint64_t elements) {
   return isAligned(sum) && isAligned(part)
@@ -157,7 +158,7 @@ countVectors(const float *sum, const float *part, uint64_t elements) {
              : 0;
 }
 
-/// Adds to `sum` what thread `thread` of `threads` has of `part`.
+/// Adds the share of `part` that thread `thread` of `threads` has to `sum`.
 FCDP_HOST_DEVICE inline void addInPlace(float *sum, const float *part,
                                         uint64_t elements, uint64_t thread,
                                         uint64_t threads) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the interfaces for other languages have in common: arguments of theirs
-// become those of a session.
+// Converts the arguments of the interfaces for other languages to those of a
+// session.
 #pragma once
 
 #include "session/Launch.h"
@@ -16,7 +16,7 @@ namespace fcdp {
 /// job if none has started it. Throws SessionError(BadLaunch).
 Launch findLaunch();
 
-/// Throws SessionError(Misuse).
+/// Parse an option. Throw SessionError(Misuse).
 Schedule scheduleOf(const std::string &text);
 LossScaling lossScalingOf(const std::string &text);
 

@@ -11,9 +11,9 @@
 namespace fcdp {
 
 /// A session that a program may call from any thread, and from a process that
-/// was forked after it was opened, where both are errors instead of races: one
-/// thread at a time is in a call, and only of the process that opened it. No
-/// function waits for another thread.
+/// was forked after it was opened. Only one thread at a time may be in a call,
+/// and only in the process that opened it; any other call is an error instead
+/// of a race. No function waits for another thread.
 class GuardedSession {
 public:
   explicit GuardedSession(std::unique_ptr<Session> opened)
@@ -29,17 +29,17 @@ public:
     const std::shared_ptr<Session> own = session;
     return work(*own);
   }
-  /// Returns the session, of which only what never changes may be read, or null
-  /// after `end`.
+  /// Returns the session, or null after `end`. Only its constant properties may
+  /// be read.
   std::shared_ptr<const Session> look() const { return session.load(); }
-  /// Whether a thread is in a call.
+  /// Returns whether a thread is in a call.
   bool isBusy() const {
     return state == State::Taken || state == State::Ending;
   }
 
-  /// Tells the other ranks that this one cannot go on. If another thread is in
-  /// a call, that call ends with `message`; otherwise throws it as
-  /// SessionError(Failed).
+  /// Reports to the other ranks that this rank cannot continue. If another
+  /// thread is in a call, that call ends with `message`; otherwise throws
+  /// `message` as SessionError(Failed).
   void fail(const std::string &message);
   /// Destroys the session. If a thread is in a call, the session is destroyed
   /// at the end of that call. Does nothing in another process.

@@ -22,7 +22,7 @@ struct Lifetime {
   uint32_t freedAt = kNever;
 };
 
-/// Bytes of the region that are not the pool's, from event `from` to event
+/// Bytes of the region that the pool may not use, from event `from` to event
 /// `to`.
 struct Obstacle {
   uint64_t offset = 0, bytes = 0;
@@ -35,7 +35,7 @@ struct OperationStart {
   const void *function = nullptr;
   /// Index of the operation.
   size_t op = 0;
-  /// Index of the first allocation from there on.
+  /// Index of the first allocation after this point.
   size_t firstLifetime = 0;
   uint32_t event = 0;
 };
@@ -45,13 +45,13 @@ struct StepEvents {
   std::vector<Lifetime> lifetimes;
   std::vector<Obstacle> obstacles;
   std::vector<OperationStart> operations;
-  /// Event of each moment at which reservations end and begin.
+  /// The event of each change, at which reservations end and begin.
   std::vector<uint32_t> changes;
 };
 
 struct Placement {
-  /// Offset of each allocation, multiples of kPoolAlignment; those that are
-  /// never freed have none.
+  /// The offset of each allocation, a multiple of kPoolAlignment. Allocations
+  /// that are never freed have none.
   std::vector<size_t> offsets;
   /// The end of the last allocation or obstacle.
   size_t regionBytes = 0;
@@ -59,8 +59,8 @@ struct Placement {
 
 inline constexpr size_t kPoolAlignment = packing::kPoolAlignment;
 
-/// Places what is freed as core/Packing.h says, behind the first `reserved`
-/// bytes and around the obstacles.
+/// Places the allocations that are freed, by the algorithm of core/Packing.h,
+/// after the first `reserved` bytes and around the obstacles.
 Placement placeLifetimes(const StepEvents &events, size_t reserved = 0);
 
 } // namespace fcdp

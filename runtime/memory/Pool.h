@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory that results of ATen operators come from.
+// Allocates the results of ATen operators.
 //
 // A training step makes the same allocations each time. So the first step is
 // recorded (each allocation's size and when it was freed), places are planned
-// from that, and later steps replay: allocation i of a step gets its planned
-// place at once, and the system is asked for nothing. The places are in the
-// device arena, where and when the plan reserves nothing, and behind that.
-// In the recorded step, results are where the compiler has planned them; what
-// operators take for themselves, which it does not know of, comes from the
-// system.
+// from that, and later steps replay them: allocation i of a step gets its
+// planned place at once, without an allocation from the system. The places are
+// in the device arena, in bytes that the plan does not reserve at that time,
+// and after its end. In the recorded step, results are at the places that the
+// compiler has planned. Memory that operators allocate for themselves, which
+// the compiler does not know, comes from the system.
 #pragma once
 
 #include "memory/LifetimePlan.h"
@@ -27,44 +27,44 @@ class PoolRecording;
 class PoolReplay;
 class SystemUse;
 
-/// The size of the tag before each allocation, which says how to free it. It
+/// The size of the tag before each allocation, which records how to free it. It
 /// keeps the allocation aligned.
 inline constexpr size_t kPoolTagBytes = packing::kPoolTagBytes;
 
-/// The device arena, as the pool sees it.
+/// The device arena that a pool uses.
 struct PoolArena {
   std::byte *base = nullptr;
   uint64_t bytes = 0;
   /// Bytes at the beginning of the arena that the pool never uses; a multiple
   /// of kPoolAlignment.
   uint64_t reserved = 0;
-  /// Memory for bytes [from, to) of an arena that goes on, or throws
-  /// std::runtime_error. It need not be where the arena ends.
+  /// Extends the device arena to cover bytes [from, to), or throws
+  /// std::runtime_error. The memory need not follow the arena.
   std::function<std::shared_ptr<std::byte>(uint64_t from, uint64_t to)> extend =
       {};
   using Allocate = std::function<c10::DataPtr(size_t bytes)>;
-  /// Moves the tensors that have memory in these bytes, and that it knows, to
-  /// other memory. It waits for the device, because the bytes may be used at
-  /// once. Null if it knows none.
+  /// Moves the tensors in these bytes to other memory, if it knows them. It
+  /// waits for the device, because the bytes may be used at once. Null if no
+  /// tensors are known.
   std::function<void(std::span<const std::byte> bytes, const Allocate &)>
       moveOut = {};
   c10::Device device = c10::kCPU;
 };
 
-/// Serves the thread that has a Scope, and no other. Any thread may free
-/// memory, also after the pool is destroyed, but not after the arena is. All
-/// other functions are for one thread.
+/// A pool of memory for operator results. It is used only by the thread that
+/// has a Scope. Any thread may free memory, also after the pool is destroyed,
+/// but not after the arena is. All other functions are for one thread.
 ///
-/// What an operator takes may depend on values. An allocation of a size that
-/// the recorded step did not allocate in the same operation comes from the
-/// system, and the next step is recorded again, as long as fewer than
-/// kMostRecordings were. What the recorded step allocated and a later one does
-/// not, such as memory that a library takes once and keeps, is skipped. In a
-/// step of other operations than the recorded one's, all allocations come from
-/// the system from there on. An allocation that is in use for longer than in
-/// the recorded step keeps its place: what was planned there comes from the
-/// system. If a buffer of the plan is due there, it is moved out; if it cannot
-/// be, as no tensor of the step has it, that is an error.
+/// The allocations of an operator may depend on values. If the recorded step
+/// did not allocate the same size in the same operation, the allocation comes
+/// from the system, and the next step is recorded again, up to kMostRecordings
+/// times in all. Allocations that only the recorded step made, such as memory
+/// that a library allocates once and keeps, are skipped. From the first
+/// operation that differs from the recorded step on, all allocations come from
+/// the system. An allocation that is in use for longer than in the recorded
+/// step keeps its place, and the allocations that were planned there come from
+/// the system. If a buffer of the plan is due there, the allocation is moved.
+/// It is an error if that is impossible because no tensor of the step uses it.
 ///
 /// Memory is freed when no tensor on the host refers to it. On a GPU, queued
 /// operators may still use it; they run before the next users, because all run
@@ -79,8 +79,8 @@ public:
 
   /// Throws std::runtime_error if memory of the step before is still in use.
   void beginStep();
-  /// Throws std::runtime_error if the arena cannot be as long as the recorded
-  /// step needs it.
+  /// Throws std::runtime_error if the arena cannot be extended to the size that
+  /// the recorded step needs.
   void endStep();
 
   /// Called around each function, with the memory that is reserved while it
@@ -88,13 +88,13 @@ public:
   /// until the next call.
   void beginFunction(const Reservations &reserved,
                      std::span<const plan::ResultPlace> results = {});
-  /// Called before operation `op` of the function, in order. Throws
-  /// std::runtime_error, as does the end.
+  /// Called before operation `op` of the function, in order. Like endFunction,
+  /// it throws std::runtime_error.
   void reach(size_t op);
   void endFunction();
 
-  /// Makes the pool this thread's active one while it lives: libtorch's
-  /// allocators ask that (CpuPool.h).
+  /// Makes the pool the thread's active one while it lives. libtorch's
+  /// allocators use the active pool (CpuPool.h).
   class Scope {
   public:
     explicit Scope(ResultPool &pool);
@@ -106,16 +106,18 @@ public:
     ResultPool *outer;
   };
 
-  /// The places change with each, and so do graphs of the operations.
+  /// The most steps that are recorded. Each recording changes the places, and
+  /// thus the graphs of the operations.
   static constexpr size_t kMostRecordings = 4;
   size_t numRecordings() const { return recordings; }
 
-  /// Returns whether allocations get planned places: so far this step has run
-  /// the operations of the recorded one. Below, that is what is told of: how
-  /// many of its allocations are made or skipped, where allocation `index` of
-  /// the step is, and where the next ones will be; null for what is not there.
+  /// Returns whether allocations get planned places, because this step has so
+  /// far run the operations of the recorded one.
   bool isReplaying() const;
+  /// Returns the number of the step's allocations that are made or skipped.
   size_t numPlaced() const;
+  /// Returns the place of allocation `index` of the step, or null if it has
+  /// none.
   const std::byte *place(size_t index) const;
   const std::byte *nextPlace(size_t index) const {
     return place(numPlaced() + index);
@@ -125,25 +127,25 @@ public:
   /// like `allocate`.
   void skip(size_t count);
 
-  /// Says that the operation that was reached has ended, which the next one
-  /// says otherwise.
+  /// Records that the current operation has ended. Otherwise `reach` of the
+  /// next operation records it.
   void endOperation();
-  /// Returns whether, in addition, all allocations of operations that have
-  /// ended are those that the recorded step made there, and all are freed in
+  /// Returns whether `isReplaying` holds, all allocations of operations that
+  /// have ended are those of the recorded step, and all of them are freed in
   /// time.
   bool isExact();
 
-  /// The calling thread's, or null.
+  /// Returns the calling thread's active pool, or null.
   static ResultPool *active();
   c10::Device device() const { return arena.device; }
 
-  /// Allocations that the system was asked for since the pool was made.
+  /// Returns the number of allocations from the system since the pool was made.
   uint64_t systemAllocations() const { return systemCount; }
   /// Returns the bytes of the arena that the pool and reserved memory need; 0
   /// before a step was recorded.
   size_t regionBytes() const;
-  /// Returns the peak of memory that the last step had from the system, in
-  /// bytes.
+  /// Returns the peak of the bytes that the last step allocated from the
+  /// system.
   size_t systemBytes() const;
 
   /// For the allocator. Throws c10::Error.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A record of the allocations of one step and of the memory that was reserved
-// besides them.
+// Records the allocations of one step, and the memory that was reserved besides
+// them.
 #pragma once
 
 #include "memory/LifetimePlan.h"
@@ -16,22 +16,23 @@
 
 namespace fcdp {
 
-/// Called by one thread, but memory may be freed by any.
+/// The recording of one step. One thread calls it, but any thread may free
+/// memory.
 class PoolRecording : public std::enable_shared_from_this<PoolRecording> {
 public:
-  /// `base` is where the device arena begins.
+  /// `base` is the beginning of the device arena.
   PoolRecording(std::byte *base, c10::Device device)
       : base(base), device(device) {}
 
   void beginFunction(std::span<const plan::ResultPlace> results);
-  /// Operation `op` of a function is about to run.
+  /// Announces that operation `op` of a function is about to run.
   void reach(const void *function, size_t op);
   /// Records that ranges of `reserved` end and begin. Throws std::runtime_error
   /// if an allocation is still in a range that begins.
   void reach(const Reservations &reserved, const ReservationChange &change);
 
-  /// Returns memory whose end of life will be written down: where it is
-  /// planned, or from `system`.
+  /// Returns memory at its planned place, or from `system`, and records when it
+  /// is freed.
   c10::DataPtr allocate(const std::function<c10::DataPtr(size_t)> &system,
                         size_t bytes);
 
@@ -41,7 +42,7 @@ private:
   struct Block {
     std::shared_ptr<PoolRecording> owner;
     uint32_t index;
-    /// One of the two.
+    /// Only one of the two is set.
     c10::DataPtr memory;
     std::optional<uint64_t> place;
   };
@@ -52,7 +53,7 @@ private:
   mutable std::mutex mutex;
   PlannedResults planned;
   StepEvents recorded;
-  /// Events so far.
+  /// The number of events so far.
   uint32_t now = 0;
   /// By range, the index of its current obstacle.
   std::map<uint32_t, size_t> open;

@@ -10,13 +10,13 @@
 
 namespace fcdp {
 
-/// Called by one thread, but memory may be freed by any, also when the pool is
-/// gone.
+/// Counts allocations from the system. One thread calls it, but any thread may
+/// free memory, also after the pool is gone.
 class SystemUse : public std::enable_shared_from_this<SystemUse> {
 public:
-  /// Has the peak be that of a new step.
+  /// Restarts the peak for a new step.
   void beginStep();
-  /// Returns memory of `system`, which is counted until it is freed.
+  /// Allocates memory from `system`, which is counted until it is freed.
   c10::DataPtr allocate(c10::Allocator &system, size_t bytes);
   /// Returns the greatest number of bytes in use at once in this step.
   size_t peakBytes() const;

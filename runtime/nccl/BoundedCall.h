@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call that may block for ever, on a thread of its own.
+// Runs a call that may block forever on a thread of its own.
 #pragma once
 
 #include <chrono>
@@ -12,17 +12,18 @@
 
 namespace fcdp {
 
-/// Only for what a program does once, because it starts a thread.
-/// Thread-compatible.
+/// A call with a time limit. It is only for calls that a program makes once,
+/// because it starts a thread. Thread-compatible.
 class BoundedCall {
 public:
-  /// `call` must own what it uses: it may outlive this object and its caller.
+  /// `call` must own its data, because it may outlive this object and its
+  /// caller.
   explicit BoundedCall(std::function<ncclResult_t()> call) {
     std::packaged_task<ncclResult_t()> task(std::move(call));
     future = task.get_future();
     thread = std::thread(std::move(task));
   }
-  /// Leaves a call alone that does not end.
+  /// Detaches the thread if the call has not ended.
   ~BoundedCall() {
     if (hasEnded(0))
       thread.join();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A communicator of NCCL, as calls that return NCCL's results.
+// Wraps a communicator of NCCL in calls that return NCCL's results.
 #pragma once
 
 #include "cuda/CudaLibrary.h"
@@ -21,18 +21,18 @@ struct CommunicatorOptions {
   std::shared_ptr<const CudaLibrary> cuda;
   int device = 0;
   uint32_t ranks = 0, rank = 0;
-  /// For NCCL's own messages and traces.
+  /// The communicator's name in NCCL's messages and traces.
   std::string name;
   /// The most thread blocks of a collective; NCCL's choice if it is not set.
   std::optional<uint32_t> mostCtas = std::nullopt;
 };
 
-/// A call returns once its work is in the stream, on the thread that called,
-/// and NCCL starts no thread for it: it starts one for each call on a
-/// communicator that does not block. So `join`, `destroy`, a registration and
-/// the first collective of a size block until the peers take part. One thread
-/// makes calls. `findError` and `abort` may be called from any thread, also
-/// during a call, which `abort` ends. After `abort`, calls return
+/// A communicator. A call returns after its work is in the stream, and runs on
+/// the calling thread. It is blocking, because NCCL starts a thread for each
+/// call on a communicator that does not block. So `join`, `destroy`, a
+/// registration and the first collective of a size block until the peers take
+/// part. One thread makes calls. `findError` and `abort` may be called from any
+/// thread, also during a call, which `abort` ends. After `abort`, calls return
 /// ncclInvalidUsage.
 class Communicator {
 public:
@@ -41,14 +41,14 @@ public:
   Communicator(const Communicator &) = delete;
   Communicator &operator=(const Communicator &) = delete;
 
-  /// Makes the device current, which other calls expect. Throws
+  /// Makes the device current, as the other calls require. Throws
   /// std::runtime_error.
   void useDevice() const { options.cuda->useDevice(options.device); }
   ncclResult_t join(const ncclUniqueId &id);
-  /// Ends the communicator in good order. It must not be used after this.
+  /// Ends the communicator regularly. It must not be used afterwards.
   ncclResult_t destroy();
 
-  /// Set the handle to null if NCCL does without.
+  /// Register memory. They set the handle to null if NCCL does not need one.
   ncclResult_t registerWindow(std::byte *base, size_t bytes);
   ncclResult_t registerBuffer(std::byte *base, size_t bytes);
   bool hasWindow() const { return window; }
@@ -62,21 +62,21 @@ public:
                              size_t elements, ncclDataType_t type,
                              cudaStream_t stream);
 
-  /// Returns the result of work that has failed since its call, if any.
+  /// Returns the result of work that has failed since its call, or none.
   std::optional<ncclResult_t> findError();
   bool isEnded() { return !live(); }
   void abort() noexcept;
   std::string textOf(ncclResult_t result) const;
 
 private:
-  /// Returns null if there is no communicator, or no longer.
+  /// Returns the communicator, or null if there is none or it was aborted.
   ncclComm_t live() {
     return isAborted ? nullptr : std::atomic_ref<ncclComm_t>(comm).load();
   }
 
   const CommunicatorOptions options;
   const NcclLibrary &nccl;
-  /// NCCL writes it as soon as the communicator can be aborted.
+  /// NCCL sets it as soon as the communicator can be aborted.
   ncclComm_t comm = nullptr;
   void *buffer = nullptr;
   ncclWindow_t window = nullptr;

@@ -13,13 +13,13 @@ namespace fcdp {
 struct NcclAxesOptions {
   std::shared_ptr<const NcclLibrary> nccl;
   std::shared_ptr<const CudaLibrary> cuda;
-  /// Number of this rank's device as this process sees it.
+  /// The number of this rank's device in this process.
   int device = 0;
   Mesh mesh;
   Place place;
-  /// The groups to make; equal on all ranks.
+  /// The groups to create; equal on all ranks.
   AxisGroups nodeGroups, localGroups, worldGroups{false, false};
-  /// Whether `joinAll` is called, too.
+  /// Whether `joinAll` will be called, too.
   bool hasAll = false;
   /// Exchanges the ids of the groups between ranks.
   IdExchange ids;
@@ -34,7 +34,7 @@ using NcclAxes = std::array<AxisDeviceGroups, kNumAxes>;
 /// Throws what `makeNcclGroup` throws.
 NcclAxes joinAxes(const NcclAxesOptions &options);
 
-/// Returns the most thread blocks that a collective of these groups gets.
+/// Returns the limit on the thread blocks of a collective of these groups.
 uint32_t findMostCtas(const NcclAxesOptions &options);
 
 /// Joins all ranks, in the order of their shards, in a separate group. All

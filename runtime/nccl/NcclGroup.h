@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group of ranks on NCCL: one communicator.
+// Implements a group of ranks by one NCCL communicator.
 #pragma once
 
 #include "cuda/CudaLibrary.h"
@@ -21,12 +21,13 @@ struct IdExchange {
 struct NcclGroupOptions {
   std::shared_ptr<const NcclLibrary> nccl;
   std::shared_ptr<const CudaLibrary> cuda;
-  /// Number of this rank's device as this process sees it.
+  /// The number of this rank's device in this process.
   int device = 0;
   std::vector<uint32_t> worldRanks;
   /// Index of this rank in `worldRanks`.
   uint32_t rank = 0;
-  /// Rank 0 of the group sends the communicator's id to the others.
+  /// The exchange by which rank 0 of the group sends the communicator's id to
+  /// the others.
   IdExchange ids;
   /// Distinguishes groups with the same first rank, such as those of gathers
   /// and of reductions. It is equal on the ranks of one group.
@@ -40,12 +41,12 @@ struct NcclGroupOptions {
 };
 
 /// Joins the group. All ranks must make their groups in the same order. Throws
-/// DeviceGroupError, which names the group and the missing ranks. Thread-safety
-/// is as `DeviceGroup` documents it. A group of one rank does not use NCCL.
+/// DeviceGroupError, which names the group and the missing ranks. For
+/// thread-safety, see `DeviceGroup`. A group of one rank does not use NCCL.
 std::unique_ptr<DeviceGroup> makeNcclGroup(const NcclGroupOptions &options);
 
 /// Lets several ranks use one device. NCCL refuses that for ranks of one
-/// machine, so this sets NCCL_HOSTID to a value of this rank's own, and the
+/// machine. So this sets NCCL_HOSTID to a different value on each rank, and the
 /// ranks communicate over the network. It must be called before the first group
 /// is made.
 void shareDevice(const std::string &jobName, uint32_t worldRank);

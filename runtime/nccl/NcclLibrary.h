@@ -41,8 +41,8 @@ public:
   static constexpr int oldestVersion = NCCL_VERSION(2, 27, 0);
 
   /// Loads `path` or, if it is empty, the libnccl that the dynamic linker
-  /// finds. Throws std::runtime_error that says what was searched, found and
-  /// needed.
+  /// finds. Throws std::runtime_error that names the library that was searched,
+  /// the one that was found and the version that is needed.
   static std::shared_ptr<const NcclLibrary> load(const std::string &path = "");
 
   ~NcclLibrary();

@@ -6,9 +6,9 @@
 
 namespace fcdp {
 
-/// Returns ncclMemAlloc's memory, which ranks can map into each other's address
-/// spaces. NCCL registers it for NVLink and its switches (NVLS), and
-/// cudaMalloc's memory only for the network.
+/// Returns a source of memory that uses ncclMemAlloc. Ranks can map this memory
+/// into each other's address spaces. NCCL registers it for NVLink and its
+/// switches (NVLS), but memory of cudaMalloc only for the network.
 DeviceMemorySource ncclMemory(std::shared_ptr<const NcclLibrary> nccl);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns constant arguments of the plan into what a schema asks for.
+// Converts constant arguments of the plan to the types of a schema.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -10,12 +10,12 @@
 
 namespace fcdp {
 
-/// The value of `value`, which is not a slot, for an argument of a schema.
+/// Converts `value`, which must not be a slot, for an argument of a schema.
 /// Throws std::runtime_error "expects int[], the plan gives a string".
 c10::IValue toIValue(const plan::ArgumentT &value,
                      const c10::Argument &argument);
 
-/// "a tensor", "a list of integers", ...
+/// Returns, for example, "a tensor" or "a list of integers".
 const char *describe(const plan::ArgumentT &value);
 
 } // namespace fcdp

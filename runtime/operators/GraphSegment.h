@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations in a row that a device can do again by one call.
+// Runs of operations that a device can repeat in one call.
 //
 // Only compute's own operations are in a graph: collectives, copies to the
-// host, events and waits are issued between graphs, as the plan has them. So
-// what is in flight over a function's end stays in flight, and a collective
-// that fails is found as it is without graphs.
+// host, events and waits are issued between graphs, in the plan's order. So
+// work that is in flight when a function ends stays in flight, and a failed
+// collective is found in the same way as without graphs.
 #pragma once
 
 #include "core/GraphCapture.h"
@@ -23,36 +23,37 @@ struct OpRange {
   size_t first, end;
 };
 
-/// The longest runs of operations of one function each that may be in a graph:
-/// calls that the compiler says are replayable, and what else compute does by
-/// itself in a micro-batch. Short ones, for which it does not pay, are left
-/// out.
+/// Returns the longest runs of operations, each within one function, that may
+/// be in a graph: calls that the compiler marks as replayable, and other work
+/// of compute in a micro-batch. Runs that are too short to be faster as a graph
+/// are left out.
 std::vector<OpRange> findSegments(const StepPlan &plan);
 
-/// Runs its operations one by one, captures them while it does so, or launches
-/// a captured graph. In the last case the host only updates the places of
-/// results and frees memory.
+/// A run of operations. It runs them one by one, captures them at the same
+/// time, or launches a captured graph. In the last case the host only updates
+/// the places of results and frees memory.
 ///
 /// A graph contains addresses. It fits if external operands, and the memory
 /// that the pool has planned for the operations' allocations, are at the same
 /// addresses as during the capture. If no graph fits, another one is captured,
-/// up to a limit. In a step that the pool records, or that runs other
-/// operations or makes other allocations than the recorded one, they run one by
-/// one, and so they do if an operand is on another device. The same holds from
-/// then on for a segment that took memory from the system during its capture. A
-/// graph whose capture made other allocations than the recorded step is not
-/// used again: nobody knows how long its results keep their places.
+/// up to a limit. Operations run one by one in a step that the pool records, in
+/// a step whose operations or allocations differ from the recorded ones, and if
+/// an operand is on another device. A segment that allocated memory from the
+/// system during its capture runs them one by one from then on. A graph whose
+/// capture made other allocations than the recorded step is not used again,
+/// because it is not known how long its results keep their places.
 ///
 /// Used by the issuing thread only.
 class GraphSegment {
 public:
-  /// `ops` are those of `range`. All must outlive it.
+  /// `ops` are the operations of `range`. All arguments must outlive the
+  /// segment.
   GraphSegment(const StepPlan &plan, OpRange range,
                std::vector<std::unique_ptr<PreparedOp>> ops,
                GraphCapture &capture, ResultPool &pool);
 
-  /// The operation at `position` of the range; they run in order. Throws what
-  /// the operation does, and std::runtime_error.
+  /// Runs the operation at `position` of the range. Operations run in order.
+  /// Throws the operation's errors, and std::runtime_error.
   void run(size_t position, StepState &state);
 
 private:
@@ -67,7 +68,8 @@ private:
     /// The recording of the pool that the places come from.
     size_t recording = 0;
     bool isExact = true;
-    /// Results that are used outside, over memory that others own.
+    /// Results that are used outside of the graph, as tensors over memory that
+    /// they do not own.
     std::vector<at::Tensor> results;
   };
   enum class Mode { OneByOne, Capturing, Replaying };
@@ -75,10 +77,11 @@ private:
   void begin(const StepState &state);
   void end(StepState &state);
   std::vector<const void *> findOperands(const StepState &state) const;
-  /// A number on the host is in the graph as it is during the capture.
+  /// Returns whether an operand is on another device. A graph would keep the
+  /// value that a number on the host has during the capture.
   bool hasForeignOperand(const StepState &state) const;
   bool fits(const Captured &captured, const StepState &state) const;
-  /// Returns how many graphs of the pool's present places are captured.
+  /// Returns the number of captured graphs for the pool's current places.
   size_t countCurrent() const;
   void capture(size_t position, StepState &state);
   void replay(size_t position, StepState &state);
@@ -87,18 +90,18 @@ private:
   const std::vector<std::unique_ptr<PreparedOp>> ops;
   GraphCapture &capturing;
   ResultPool &pool;
-  /// Transient slots: read but not written here, written here and not dropped,
-  /// and dropped by each operation.
+  /// Transient slots: those that are read but not written here, those that are
+  /// written here and not dropped, and those that each operation drops.
   std::vector<size_t> operandSlots, resultSlots;
   std::vector<std::vector<size_t>> freed;
   std::vector<Captured> captured;
-  /// Allocations that the pool had placed, and that it had asked the system
-  /// for, when the capture began.
+  /// The pool's numbers of placed allocations and of allocations from the
+  /// system when the capture began.
   size_t firstPlaced = 0;
   uint64_t systemBefore = 0;
   bool isRefused = false;
   Mode mode = Mode::OneByOne;
-  /// The one that is captured or replayed, while it is.
+  /// The graph that is being captured or replayed.
   size_t current = 0;
 };
 

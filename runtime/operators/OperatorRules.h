@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which operators a plan may call: those whose only effect is their results.
+// Decides which operators a plan may call: those whose only effect is their
+// results.
 #pragma once
 
 #include "plan/Plan_generated.h"
@@ -10,19 +11,21 @@
 
 namespace fcdp {
 
-/// Why a plan may not call an operator. The first that holds, by its schema.
+/// The reasons why a plan may not call an operator, by its schema. The first
+/// that applies is given.
 enum class OperatorRule {
   Allowed,
-  /// It is none of ATen's. Other libraries' write files, send messages, or keep
-  /// objects.
+  /// The operator is not ATen's. Operators of other libraries may write files,
+  /// send messages, or keep objects.
   OtherLibrary,
-  /// It changes an argument.
+  /// The operator changes an argument.
   Writes,
-  /// The same, which its schema does not say.
+  /// The operator changes an argument without a mark in its schema.
   WritesSilently,
-  /// None of its results is a tensor, so it is called for something else.
+  /// None of its results is a tensor, so it is called for another effect.
   NoTensor,
-  /// It takes a text that is no choice, such as the name of a file.
+  /// It takes a text that does not select what is computed, such as the name of
+  /// a file.
   Text,
   /// It takes a storage, a stream or another object.
   Object
@@ -30,9 +33,10 @@ enum class OperatorRule {
 
 OperatorRule ruleOf(const c10::FunctionSchema &schema);
 
-/// Returns why the plan may not make this call, as an end of "'aten::x' ", or
-/// nothing if it may. A call that writes its result to an argument `out` may be
-/// made if the operator that makes new memory instead may be called.
+/// Returns the reason why the plan may not make this call, worded to follow
+/// "'aten::x' ", or an empty string if it may. A call that writes its result to
+/// an argument `out` is allowed if the operator that makes new memory instead
+/// is.
 std::string refusalOf(const plan::AtenCallT &call,
                       const c10::FunctionSchema &schema);
 

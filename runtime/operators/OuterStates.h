@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The states of a bucket that outer steps synchronize.
+// Accesses the states of a bucket that outer steps synchronize.
 #pragma once
 
 #include "operators/StepState.h"
@@ -17,7 +17,7 @@ struct OuterStates {
 
   const at::Tensor &own() const { return master.defined() ? master : shard; }
 
-  /// In host memory; no tensor if there is no such state.
+  /// States in host memory; undefined tensors if there are no such states.
   const at::Tensor outer, momentum;
   const at::Tensor master, shard;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An operation of the plan, resolved as far as can be done at load.
+// Prepares an operation of the plan as far as possible when the step is loaded.
 #pragma once
 
 #include "operators/StepState.h"
@@ -16,8 +16,8 @@ public:
   virtual void run(StepState &state) = 0;
 };
 
-/// Resolves an operation, which messages call `what`. Throws std::runtime_error
-/// without the operation's name, which the caller has.
+/// Prepares an operation, which messages call `what`. Throws std::runtime_error
+/// without the operation's name, which the caller adds.
 std::unique_ptr<PreparedOp> prepare(const plan::OpT &op, const char *what,
                                     StepState &state);
 
@@ -44,8 +44,8 @@ std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterDifferenceT &op,
                                          StepState &state);
 std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterUpdateT &op,
                                          StepState &state);
-/// Collectives, copies, sums on other streams and events: what the backend
-/// queues.
+/// Prepares an operation that the backend queues: a collective, a copy, a sum
+/// on another stream, or an event.
 std::unique_ptr<PreparedOp> prepareQueued(const plan::OpT &op, const char *what,
                                           StepState &state);
 

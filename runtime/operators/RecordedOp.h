@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations that a recorder is told of.
+// Operations that report their times to a recorder.
 #pragma once
 
 #include "core/StepRecorder.h"
@@ -17,8 +17,9 @@ std::unique_ptr<PreparedOp> makeRecorded(std::unique_ptr<PreparedOp> op,
 /// Returns the operation that `makeRecorded` has wrapped, or `op` itself.
 std::unique_ptr<PreparedOp> withoutRecord(std::unique_ptr<PreparedOp> op);
 
-/// "aten.add.Tensor", as the compiler spells it; of a call that writes to its
-/// argument `out` the operator that makes new memory.
+/// Returns the operator's name as the compiler spells it: "aten.add.Tensor".
+/// For a call that writes to its argument `out`, it is the operator that makes
+/// new memory.
 std::string operatorName(const plan::AtenCallT &call);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Places of an update's own results in one tensor of bytes.
+// Places an update's temporary results in one tensor of bytes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,14 +8,14 @@
 
 namespace fcdp {
 
-/// The bytes that `elements` of `width` bytes take: places begin at multiples
-/// of 64 bytes.
+/// Returns the bytes that `elements` of `width` bytes need. Places begin at
+/// multiples of 64 bytes.
 inline int64_t placeBytes(int64_t elements, int64_t width) {
   constexpr int64_t alignment = 64;
   return (elements * width + alignment - 1) / alignment * alignment;
 }
 
-/// Takes tensors from memory, one behind another. Used by one thread.
+/// Takes tensors from memory, one after another. Used by one thread.
 class ScratchMemory {
 public:
   explicit ScratchMemory(at::Tensor bytes) : bytes(std::move(bytes)) {}

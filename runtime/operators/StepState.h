@@ -16,11 +16,11 @@
 
 namespace fcdp {
 
-/// Optimizer state of one bucket that no arena holds.
+/// Optimizer state of one bucket that is not in an arena.
 struct UpdateState {
-  /// AdamW's step count, as a tensor of one f32 as PyTorch keeps it.
+  /// AdamW's step count, as a tensor of one f32 as in PyTorch.
   at::Tensor count;
-  /// The same number; SGD has no other.
+  /// The same number on the host. SGD uses only this one.
   int64_t number = 0;
 };
 
@@ -33,36 +33,39 @@ struct StepState {
   std::vector<at::Tensor> buffers = {};
   std::vector<at::Tensor> slots = {};
   std::vector<UpdateState> updates = {};
-  /// How often each bucket has been gathered by differences.
+  /// For each bucket, the number of gathers so far that sent differences.
   std::vector<uint64_t> gathers = {};
   torch::jit::Stack stack = {};
   /// The device of the tensors that the compute stream works on.
   at::Device device = at::kCPU;
   LossLog losses = {};
-  /// The loss of one batch of an evaluation, while that runs.
+  /// The losses of the batch of an evaluation that is running.
   LossLog evaluated = {};
   bool isEvaluating = false;
-  /// Of the step that runs.
+  /// The learning rate of the current step.
   double learningRate = 0;
   OnNonfinite onNonfinite = OnNonfinite::Continue;
-  /// The norm of the step's gradients over all ranks, an f64 of no dimension,
-  /// if the step clips them.
+  /// The norm of the step's gradients over all ranks, an f64 without
+  /// dimensions, if the step clips them.
   at::Tensor gradientNorm = {};
-  /// What the loss is scaled by, an f32 of no dimension, and the same number.
+  /// The scale of the loss, an f32 without dimensions, and the same number on
+  /// the host.
   at::Tensor lossScale = {};
   double lossScaleNumber = 1;
-  /// The factor of the micro-batch's loss, an f32 of no dimension, and the same
-  /// number. 1 if losses are not weighted.
+  /// The factor on the micro-batch's loss, an f32 without dimensions, and the
+  /// same number on the host. 1 if losses are not weighted.
   at::Tensor lossWeight = {};
   double lossWeightNumber = 1;
-  /// A step whose scaled gradients overflow on any rank makes no update.
+  /// Whether a step whose scaled gradients overflow on any rank makes no
+  /// update.
   bool skipsOverflow = false;
-  /// Memory in which updates work on pieces of a shard, by type. All share it:
-  /// they run one after another, on one stream.
+  /// Scratch memory for updates of pieces of a shard, by type. All updates
+  /// share it, because they run one after another on one stream.
   std::map<at::ScalarType, at::Tensor> pieces = {};
-  /// Memory in which outer steps work on pieces of a bucket, in f32.
+  /// Scratch memory for outer steps on pieces of a bucket, in f32.
   at::Tensor outerPieces = {};
-  /// The updates of this step leave everything as it is. The same on all ranks.
+  /// Whether the updates of this step leave everything unchanged. Equal on all
+  /// ranks.
   bool skipsUpdates = false;
 
   std::byte *address(const plan::Buf &buf) {
@@ -70,8 +73,8 @@ struct StepState {
                                                          : backend.hostBase();
     return base + offsetOn(buf, place);
   }
-  /// A one-dimensional view of a region, for the compute stream. Throws if
-  /// that cannot work on it.
+  /// Returns a one-dimensional view of a region for the compute stream. Throws
+  /// if that stream cannot access it.
   at::Tensor flat(const plan::Buf &buf, int64_t elements, DType type) {
     if (buf.arena() != plan::Arena::device && !device.is_cpu())
       throw std::runtime_error("expected device memory: the compute stream of "

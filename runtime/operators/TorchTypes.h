@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan's types and regions in libtorch's terms.
+// Converts the plan's types and regions to libtorch's.
 #pragma once
 
 #include "core/Backend.h"
@@ -41,9 +41,9 @@ inline at::ScalarType toScalarType(DType type) {
   return at::ScalarType::Undefined;
 }
 
-/// Returns an error with text around its own, which is not put in front of it
-/// twice. libtorch's errors lose the part that says where in libtorch they come
-/// from.
+/// Returns an error with text before and after its own. If its text begins with
+/// `before` already, that is not added again. Errors of libtorch lose the part
+/// that says where in libtorch they come from.
 inline Failure wrapError(const std::string &before, const std::exception &error,
                          const std::string &after = "") {
   FailureKind kind = kindOf(error);
@@ -56,7 +56,8 @@ inline Failure wrapError(const std::string &before, const std::exception &error,
   return Failure((isThere ? "" : before) + text + after, kind);
 }
 
-/// A contiguous tensor over memory of that device, which must outlive it.
+/// Returns a contiguous tensor over memory of that device, which must outlive
+/// it.
 inline at::Tensor tensorOver(void *data, at::IntArrayRef shape, DType type,
                              at::Device device = at::kCPU) {
   // Because the device is given, libtorch does not query the driver for it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of a shard that the optimizer updates with settings of their own.
+// Divides a shard into the parts that the optimizer updates with different
+// settings.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -12,7 +13,7 @@ namespace fcdp {
 /// Elements [begin, begin + elements) of a rank's shard.
 struct UpdateSegment {
   int64_t begin = 0, elements = 0;
-  /// The factor of the learning rate.
+  /// The factor on the learning rate.
   double lrFactor = 1;
   double weightDecay = 0;
   /// The last two dimensions of a parameter that is updated as a whole, or 0 if
@@ -20,18 +21,19 @@ struct UpdateSegment {
   int64_t rows = 0, columns = 0;
 };
 
-/// The segments of a bucket's shard at `place`, which cover it in order.
-/// Neighbours differ in their settings. Padding belongs to the parameter in
-/// front of it, so that every segment begins at a multiple of 64 bytes, as the
-/// plan has the parameters. This is what makes updates of segments exact:
-/// libtorch's kernels compute whole vectors with fused multiply-adds and the
-/// elements behind the last one without, so a cut within a vector, at a place
-/// that depends on the number of ranks, would change bits.
-/// `weightDecay` is that of parameters without a group.
+/// Returns the segments of a bucket's shard at `place`, which cover it in
+/// order. Neighbours differ in their settings. Padding belongs to the parameter
+/// before it, so that every segment begins at a multiple of 64 bytes, as
+/// parameters do in the plan. This makes updates of segments exact. libtorch's
+/// kernels compute whole vectors with fused multiply-adds, but the elements
+/// after the last vector without. So a boundary within a vector, whose place
+/// depends on the number of ranks, would change bits. `weightDecay` is for
+/// parameters without a group.
 std::vector<UpdateSegment> updateSegments(const StepPlan &plan, size_t bucket,
                                           Place place, double weightDecay);
 
-/// The parameters of a bucket's shard at `place`, in order. Each is whole.
+/// Returns the parameters of a bucket's shard at `place`, in order. Each is
+/// whole.
 std::vector<UpdateSegment> wholeSegments(const StepPlan &plan, size_t bucket,
                                          Place place, double weightDecay);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What FlatBuffers' reflection leaves out. Needs nothing but FlatBuffers: the
+// Completes FlatBuffers' reflection. Depends only on FlatBuffers, because the
 // compiler uses it, too.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace fcdp::plan {
 
-/// The name of a field or enumerator as the schema spells it,
-/// "constant_offset" and "mutable". Reflection has it as C++ does,
+/// Returns the name of a field or enumerator as the schema spells it,
+/// "constant_offset" and "mutable". Reflection spells it as C++ does,
 /// "constantOffset" and "mutable_".
 inline std::string fieldName(std::string_view reflected) {
   std::string name;
@@ -27,8 +27,8 @@ inline std::string fieldName(std::string_view reflected) {
   return name;
 }
 
-/// The alignment of a value, as of the elements of a vector, at which
-/// FlatBuffers' verifier does not look.
+/// Returns the alignment of a value, for example of the elements of a vector,
+/// which FlatBuffers' verifier does not check.
 inline size_t alignmentOf(flatbuffers::ElementaryType type,
                           const flatbuffers::TypeTable *table) {
   if (type != flatbuffers::ET_SEQUENCE || table->st != flatbuffers::ST_STRUCT)

@@ -11,8 +11,8 @@
 
 namespace fcdp {
 
-/// The ranges, by index, that end and begin in front of operation `op`. An
-/// index behind the last operation stands for the end of the function.
+/// The ranges, by index, that end and begin before operation `op`. An index
+/// after the last operation means the end of the function.
 struct ReservationChange {
   uint64_t op;
   std::vector<uint32_t> ends, begins;
@@ -24,7 +24,7 @@ struct Reservations {
   explicit Reservations(std::vector<plan::ReservedRange> ranges);
 
   std::vector<plan::ReservedRange> ranges;
-  /// By operation.
+  /// The changes in the order of their operations.
   std::vector<ReservationChange> changes;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shapes of parameters' states, and their places in a rank's part of a
-// bucket's state. A state has the parameter's shape, a number for each block of
-// it, or Adafactor's second moments (`row_var` in plan/Plan.fbs).
+// Computes the shapes of parameters' states, and their places in a rank's part
+// of a bucket's state. A state has the parameter's shape, a number for each
+// block of it, or Adafactor's second moments (`row_var` in plan/Plan.fbs).
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -12,37 +12,39 @@
 
 namespace fcdp {
 
-/// Elements of a moment in 8 bits that share a scale.
+/// The number of elements of a moment in 8 bits that share a scale.
 inline constexpr int64_t kStateBlock = 256;
-/// Whether a state has one number for each block.
+/// Returns whether a state has one number for each block.
 bool isScale(plan::StateRole role);
-/// Whether a state is one of Adafactor's second moments. A parameter has either
-/// `variance`, or both others, and is whole in a part.
+/// Returns whether a state is one of Adafactor's second moments. A parameter
+/// has either `variance` or both others, and is whole in a part.
 bool isFactor(plan::StateRole role);
 
-/// The shape of a state, or none if a parameter of `shape` has no such state.
+/// Returns the shape of a state, or none if a parameter of `shape` has no such
+/// state.
 std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape);
 
-/// The elements that one part of a bucket holds of a parameter or its state.
+/// The elements of a parameter or its state that are in one part of a bucket.
 struct ShardRange {
-  /// The first one, in the parameter or its state, and in the part.
+  /// The index of the first one in the parameter or its state, and in the part.
   int64_t inParameter = 0, inShard = 0;
   int64_t elements = 0; ///< may be 0
 };
 ShardRange rangeOf(const plan::ParameterT &parameter,
                    const plan::BucketT &bucket, uint32_t part);
-/// The elements that local rank `local`'s slice of a bucket holds.
+/// Returns the elements that are in local rank `local`'s slice of a bucket.
 ShardRange sliceRangeOf(const StepPlan &plan, const plan::ParameterT &parameter,
                         uint32_t local);
-/// The same in elements of a state.
+/// Does the same for elements of a state.
 ShardRange stateRangeOf(const StepPlan &plan, const plan::ParameterT &parameter,
                         uint32_t part, plan::StateRole role);
 
-/// The padding in local rank `local`'s slice of a bucket, in order.
+/// Returns the padding in local rank `local`'s slice of a bucket, in order.
 std::vector<PaddingRange> paddingOfSlice(const StepPlan &plan, size_t bucket,
                                          uint32_t local);
 
-/// The elements of each part of the bucket's state, which `isFactor`.
+/// Returns the number of elements in each part of the bucket's state, for which
+/// `isFactor` must hold.
 int64_t numFactorElements(const StepPlan &plan, const plan::BucketT &bucket,
                           plan::StateRole role);
 

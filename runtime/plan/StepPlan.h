@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan of a compiled step (plan/Plan.fbs), checked, with what the runtime
-// derives from it. Everything here is plain data: safe to read from several
-// threads.
+// The plan of a compiled step (plan/Plan.fbs), after its checks, with data that
+// the runtime derives from it. All of it is plain data, and safe to read from
+// several threads.
 #pragma once
 
 #include "core/Backend.h"
@@ -19,7 +19,7 @@
 
 namespace fcdp {
 
-/// The schema's enumerators in the backend's terms.
+/// Convert the schema's enumerators to the backend's.
 inline DType toDType(plan::DType type) { return static_cast<DType>(type); }
 inline StreamId toStream(plan::Stream stream) {
   return static_cast<StreamId>(stream);
@@ -27,32 +27,32 @@ inline StreamId toStream(plan::Stream stream) {
 inline Axis toAxis(plan::Axis axis) { return static_cast<Axis>(axis); }
 
 using Shape = std::vector<int64_t>;
-/// The product of the extents.
+/// Returns the product of the extents.
 int64_t numElements(const Shape &shape);
-/// "[2, 3]"
+/// Returns, for example, "[2, 3]".
 std::string toString(const Shape &shape);
 
-/// The offset of a region on one rank.
+/// Returns the offset of a region on one rank.
 inline uint64_t offsetOn(const plan::Buf &buf, Place place) {
   return buf.offset() + place.node * buf.nodeStride() +
          place.local * buf.localStride();
 }
 
-/// Whether a function of that role computes a batch of an evaluation.
+/// Returns whether a function of that role computes a batch of an evaluation.
 inline bool isEvaluation(plan::Role role) {
   return role == plan::Role::first_evaluation ||
          role == plan::Role::next_evaluation;
 }
 
-/// Whether a function of that role synchronizes a fragment with other nodes,
-/// alone or within a micro-batch.
+/// Returns whether a function of that role synchronizes a fragment with other
+/// nodes, alone or within a micro-batch.
 inline bool isOuter(plan::Role role) {
   return role == plan::Role::outer_update ||
          role == plan::Role::only_outer_microbatch ||
          role == plan::Role::last_outer_microbatch;
 }
 
-/// Whether a function of that role computes a micro-batch of a step.
+/// Returns whether a function of that role computes a micro-batch of a step.
 inline bool isMicrobatch(plan::Role role) {
   return role == plan::Role::only_microbatch ||
          role == plan::Role::first_microbatch ||
@@ -62,11 +62,11 @@ inline bool isMicrobatch(plan::Role role) {
          role == plan::Role::last_outer_microbatch;
 }
 
-/// The state of a bucket, or null.
+/// Returns the state of a bucket, or null.
 const plan::State *findState(const plan::BucketT &bucket, plan::StateRole role);
-/// How many different parts of a bucket there are.
+/// Returns the number of different parts of a bucket.
 uint32_t countParts(plan::Sharding sharding, const Mesh &mesh);
-/// The number of the part that `place` owns.
+/// Returns the number of the part that `place` owns.
 uint32_t partOf(plan::Sharding sharding, const Mesh &mesh, Place place);
 
 /// Calls `visit` with the table of an operation.
@@ -137,82 +137,86 @@ decltype(auto) visitOptimizer(const plan::OptimizerUnion &optimizer,
 }
 
 double learningRate(const plan::OptimizerUnion &optimizer);
-/// That of parameters without a group.
+/// Returns the weight decay of parameters without a group.
 double weightDecay(const plan::OptimizerUnion &optimizer);
-/// Whether each parameter of a bucket is whole in a shard, and is updated by
-/// itself.
+/// Returns whether each parameter of a bucket is whole in a shard, and is
+/// updated by itself.
 inline bool updatesWhole(const plan::OptimizerUnion &optimizer) {
   return optimizer.type == plan::Optimizer::muon ||
          optimizer.type == plan::Optimizer::adafactor;
 }
 
-/// Whether a state is one of the optimizer, which a checkpoint has.
+/// Returns whether a state belongs to the optimizer, so that a checkpoint
+/// contains it.
 bool isOptimizerState(plan::StateRole role);
 
-/// Whether a state is one of outer steps.
+/// Returns whether a state belongs to outer steps.
 inline bool isOuterState(plan::StateRole role) {
   return role == plan::StateRole::outer ||
          role == plan::StateRole::outer_momentum;
 }
 
-/// The states that the optimizer keeps of a bucket.
+/// Returns the states that the optimizer keeps for a bucket.
 std::vector<plan::StateRole>
 optimizerStates(const plan::OptimizerUnion &optimizer);
 
-/// The stream that an operation works on, or that a wait holds back.
+/// Returns the stream that an operation works on, or on which a wait waits.
 StreamId streamOf(const plan::OpT &op);
 
 struct StepPlan : plan::PlanT {
   /// SHA-1 of the plan's bytes, in hex digits. Ranks compare it.
   std::string hash;
   Mesh mesh;
-  /// By function.
+  /// The reservations by function.
   std::vector<Reservations> reservations;
-  /// By operation, for messages: "aten::mm (module 'blocks.0.fc',
-  /// model.py:12)".
+  /// The descriptions of operations in messages: "aten::mm (module
+  /// 'blocks.0.fc', model.py:12)".
   std::vector<std::string> descriptions;
 
-  /// The learning rate that the step was compiled with.
+  /// Returns the learning rate that the step was compiled with.
   double learningRate() const;
-  /// The optimizer of an update.
+  /// Returns the optimizer of an update.
   const plan::OptimizerUnion &optimizerOf(const plan::ShardUpdateT &op) const;
-  /// The index of the function; a step that was checked has those that its
-  /// number of micro-batches needs, each micro-batch for each variant.
+  /// Returns the index of the function. A checked step has all functions that
+  /// its number of micro-batches needs, and each micro-batch for each variant.
   size_t indexOf(plan::Role role, uint32_t variant = 0) const;
-  /// The number of variants of a step of several shapes; 1 if it has one shape.
+  /// Returns the number of variants of a step of several shapes, or 1 if it has
+  /// one shape.
   uint32_t numVariants() const;
-  /// Whether steps run the model. Otherwise there are evaluations alone.
+  /// Returns whether steps run the model. Otherwise the plan only has
+  /// evaluations.
   bool trains() const;
-  /// Whether there are functions that evaluate the model.
+  /// Returns whether there are functions that evaluate the model.
   bool evaluates() const;
-  /// The number of inputs of the step, in one variant. Those of variant v begin
-  /// at v numStepInputs(); those of the evaluation follow those of all
-  /// variants.
+  /// Returns the number of inputs of the step in one variant. The inputs of
+  /// variant v begin at v numStepInputs(). The inputs of the evaluation follow
+  /// those of all variants.
   size_t numStepInputs() const;
   using Inputs = std::span<const std::unique_ptr<plan::InputT>>;
-  /// The inputs of a variant; those of the greatest have the memory of all.
+  /// Returns the inputs of a variant. The inputs of the greatest variant have
+  /// the memory of all.
   Inputs stepInputs(uint32_t variant) const;
   Inputs greatestInputs() const { return stepInputs(numVariants() - 1); }
   Inputs evaluationInputs() const;
-  /// The buffers that are states of the job: all but constants of evaluations
-  /// and of variants, whose names may be those of other buffers.
+  /// Returns the buffers that are states of the job. Constants of evaluations
+  /// and of variants are not, and may have the names of other buffers.
   std::vector<size_t> stateBuffers() const;
-  /// The fragments whose outer updates follow step `step`, counted from 1;
-  /// where they overlap, the one that is updated in its last micro-batch, if
-  /// any.
+  /// Returns the fragments whose outer updates follow step `step`, counted from
+  /// 1. If outer updates overlap with steps, returns the fragment that is
+  /// updated in the step's last micro-batch, if any.
   std::vector<uint32_t> outerFragments(int64_t step) const;
-  /// Whether outer updates run within micro-batches.
+  /// Returns whether outer updates run within micro-batches.
   bool overlapsOuter() const { return outer && outer->overlap; }
-  /// Ranks of an axis.
+  /// Returns the number of ranks on an axis.
   uint32_t ranks(Axis axis) const;
-  /// Whether losses are scaled.
+  /// Returns whether losses are scaled.
   bool scalesLoss() const { return uses(plan::OpBody::unscale_gradients); }
-  /// Whether losses are weighted by an input, `lossWeight`.
+  /// Returns whether losses are weighted by an input, `lossWeight`.
   bool weightsLoss() const { return !lossWeight.empty(); }
-  /// The position of that input in `inputs`, those of a variant or of the
-  /// evaluation. Pre: losses are weighted, and the plan is checked.
+  /// Returns the position of that input in `inputs`, the inputs of a variant or
+  /// of the evaluation. Pre: losses are weighted, and the plan is checked.
   size_t weightIn(Inputs inputs) const;
-  /// Whether the ranks sum a number while they update.
+  /// Returns whether the ranks sum a number during the update.
   bool sumsOverRanks() const {
     return uses(plan::OpBody::clip_gradients) || scalesLoss();
   }
@@ -222,21 +226,21 @@ struct StepPlan : plan::PlanT {
     uint64_t begin = 0, end = 0;
   };
   HostPart hostPart(Place place) const;
-  /// Whether there is an operation of `kind`.
+  /// Returns whether there is an operation of `kind`.
   bool uses(plan::OpBody kind) const;
-  /// Returns whether reductions keep what their rounding leaves out.
+  /// Returns whether reductions keep their rounding errors.
   bool hasResiduals() const;
   /// Returns whether collectives send coded messages.
   bool codesMessages() const;
-  /// Whether there is an operation of `kind`, a gather or reduction, over
-  /// `axis`.
+  /// Returns whether there is an operation of `kind`, a gather or reduction,
+  /// over `axis`.
   bool uses(plan::OpBody kind, Axis axis) const;
-  /// The different numbers of bytes that such operations send from one rank to
-  /// another, without coding.
+  /// Returns the different numbers of bytes that such operations send from one
+  /// rank to another, without coding.
   std::set<uint64_t> messageBytes(plan::OpBody kind, Axis axis) const;
 };
 
-/// SHA-1 in 40 lower-case hex digits.
+/// Returns the SHA-1 as 40 lower-case hex digits.
 std::string hashBytes(std::span<const std::byte> bytes);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What must be the same on all ranks, and how a difference is told.
+// Compares facts that must be equal on all ranks, and describes a difference.
 #pragma once
 
 #include "core/Mesh.h"
@@ -12,17 +12,17 @@
 
 namespace fcdp {
 
-/// Something that must agree: an option, or the content of a file.
+/// A fact that must be equal on all ranks: an option, or the content of a file.
 struct Fact {
-  /// "--steps", "--input ids"
+  /// The name in messages: "--steps", "--input ids".
   std::string name;
-  /// What is compared, and shown.
+  /// The value that is compared and shown.
   std::string value;
-  /// Shown in front of the value and not compared: a file may have another path
-  /// on each node.
+  /// Shown before the value but not compared, since a file may have another
+  /// path on each node.
   std::string place{};
-  /// Only the ranks that have it are compared. Else a rank that does not have
-  /// it differs.
+  /// Whether only the ranks that have the fact are compared. Otherwise a rank
+  /// without it differs.
   bool isOfSome = false;
 };
 
@@ -33,7 +33,7 @@ std::string digestOf(std::span<const std::byte> value);
 const Fact *findFact(const std::vector<Fact> &facts, const std::string &name);
 
 std::string encode(const std::vector<Fact> &facts);
-/// The inverse. Throws std::runtime_error for another text.
+/// Parses the output of `encode`. Throws std::runtime_error for another text.
 std::vector<Fact> decodeFacts(const std::string &text);
 
 /// Returns "" if the facts of all ranks agree, or a message about the first

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads a checkpoint into the step of a rank, whatever mesh, strategy and
-// buckets it was saved with.
+// Loads a checkpoint into the step of a rank. The checkpoint may have another
+// mesh, strategy and buckets.
 #pragma once
 
 #include "checkpoint/CheckpointReader.h"
@@ -10,11 +10,12 @@
 
 namespace fcdp {
 
-/// Fills the states of the rank at `place`. A rank that the checkpoint has no
-/// random state for starts one from `seed`, its number and the step. Masters
-/// and residuals may be on one side only. Throws std::runtime_error that lists
-/// all other states that one side lacks or that differ, before anything is
-/// changed. Says whether residuals are moved as this rank sees it.
+/// Fills the states of the rank at `place`. If the checkpoint has no random
+/// state for this rank, it starts one from `seed`, the rank's number and the
+/// step. Masters and residuals may be in only the checkpoint or only the step.
+/// Throws std::runtime_error that lists all other states that one of them lacks
+/// or that differ, before anything is changed. The result reports whether
+/// residuals are moved, from the view of this rank.
 StateChanges loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
                             CheckpointReader &reader, Step &step);
 

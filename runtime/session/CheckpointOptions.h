@@ -8,9 +8,10 @@
 namespace fcdp {
 
 struct CheckpointOptions {
-  /// The folder of the run, shared by all nodes. It is made if it is missing.
+  /// The folder of the run, shared by all nodes. It is created if it does not
+  /// exist.
   std::string folder;
-  /// Keep this many checkpoints, the latest ones. None: all.
+  /// The number of latest checkpoints to keep; none for all.
   std::optional<uint32_t> keep = std::nullopt;
 };
 
@@ -18,42 +19,47 @@ struct CheckpointOptions {
 struct SavedCheckpoint {
   std::string path;
   int64_t step = 0;
-  /// The time that training waited: for the last save, and for the copy.
+  /// Seconds that training waited: for the last save, and for the copy.
   double exposedSeconds = 0;
-  /// The time from then until the checkpoint was complete.
+  /// Seconds from then until the checkpoint was complete.
   double writeSeconds = 0;
-  /// The size of all files of ranks.
+  /// The bytes of all ranks' files.
   uint64_t bytes = 0;
-  /// Why an older checkpoint was not removed, or "". The next save tries again.
+  /// The reason why an older checkpoint was not removed, or "". The next save
+  /// tries again.
   std::string notRemoved;
 };
 
 /// The parameters whose masters only the checkpoint or only the step has.
 struct MasterChanges {
-  /// Their masters start from the parameters' values.
+  /// Parameters whose masters start from the parameters' values.
   size_t started = 0;
-  /// They have the values of the parameters, the masters' rounding.
+  /// Parameters that get the rounded values of the checkpoint's masters.
   size_t dropped = 0;
 };
 
-/// What became of the residuals of reductions in 8 or 4 bits.
+/// The changes to the residuals of reductions in 8 or 4 bits.
 struct ResidualChanges {
-  /// The parameters that the checkpoint has none of: they begin as zeros.
+  /// Parameters whose residuals the checkpoint lacks. They start as zeros.
   size_t started = 0;
-  /// The parameters that the step has none of: theirs are lost.
+  /// Parameters whose residuals the step lacks. They are lost.
   size_t dropped = 0;
-  /// Other nodes than those that saved them have them now, or other parts.
+  /// Whether residuals are now on other nodes than the ones that saved them, or
+  /// belong to other parts.
   bool areMoved = false;
 };
 
-/// What became of the states of outer steps.
+/// The changes to the states of outer steps.
 struct OuterChanges {
-  /// The checkpoint has none: all nodes begin with its parameters.
+  /// Whether the checkpoint lacks these states. All nodes then start from its
+  /// parameters.
   bool started = false;
-  /// The step has none: what they add to the parameters is lost.
+  /// Whether the step lacks these states. Their contribution to the parameters
+  /// is lost.
   bool dropped = false;
-  /// Other nodes than the saved ones, or one job, go on from the outer
-  /// parameters: what saved nodes have changed since is lost.
+  /// Whether other nodes than the saved ones, or one job without outer steps,
+  /// continue from the outer parameters. The changes that the saved nodes have
+  /// made since are lost.
   bool areJoined = false;
 };
 
@@ -66,13 +72,13 @@ struct StateChanges {
 /// A checkpoint that states were loaded from.
 struct LoadedCheckpoint {
   std::string path;
-  /// Optimizer steps done when it was saved.
+  /// The number of optimizer steps when it was saved.
   int64_t step = 0;
-  /// The settings that its program gave, a JSON object.
+  /// The settings of the program that saved it, a JSON object.
   std::string job;
   StateChanges changes = {};
-  /// It has digests, with which what was read was compared. Those that older
-  /// releases saved have none.
+  /// Whether it has digests, with which the data was compared. Checkpoints of
+  /// older releases have none.
   bool isVerified = true;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Saves checkpoints of a session: a copy of this rank's states in host memory,
-// which a background thread writes while training goes on.
+// Saves checkpoints of a session. This rank's states are copied to host memory,
+// and a background thread writes them while training continues.
 #pragma once
 
 #include "checkpoint/CheckpointLayout.h"
@@ -20,9 +20,9 @@
 
 namespace fcdp {
 
-/// `save`, `wait` and `takeSaved` are called by the thread of the session. The
-/// ranks agree by the job's store, so that the background threads need no
-/// collective.
+/// Saves checkpoints. The thread of the session calls `save`, `wait` and
+/// `takeSaved`. The ranks agree by the job's store, so that the background
+/// threads need no collective.
 class CheckpointSaver {
 public:
   struct Setup {
@@ -31,7 +31,7 @@ public:
     Backend &backend;
     Step &step;
     CheckpointOptions options;
-    /// Called once, on the background thread, when a write has failed.
+    /// Called once, on the background thread, after a write has failed.
     std::function<void(const std::string &message)> onFailure;
   };
 
@@ -42,27 +42,28 @@ public:
   CheckpointSaver(const CheckpointSaver &) = delete;
   CheckpointSaver &operator=(const CheckpointSaver &) = delete;
 
-  /// Waits for the last save, copies the states and has them written. `best` is
-  /// the step of a checkpoint that is not removed. Throws SessionError if the
-  /// last save has failed.
+  /// Waits for the last save, copies the states and starts writing them. The
+  /// checkpoint of step `best` is not removed. Throws SessionError if the last
+  /// save has failed.
   void save(int64_t step, nlohmann::json job, std::optional<int64_t> best);
   /// Waits until the last save is complete. Throws SessionError.
   void wait();
-  /// The oldest save that is complete and was not taken, if there is one.
+  /// Returns the oldest complete save that was not taken, or none.
   std::optional<SavedCheckpoint> takeSaved();
-  /// The error of the background thread.
+  /// Returns the error of the background thread.
   std::optional<SessionError> failure() const;
-  /// Host memory of the copies of a node's ranks, the greatest over nodes.
+  /// Returns the bytes of host memory for the copies of a node's ranks, the
+  /// greatest over nodes.
   uint64_t nodeCopyBytes() const;
 
 private:
   void copyStates();
   void work();
   void writeCheckpoint();
-  /// Removes older checkpoints. Returns why that was not possible, or "":
-  /// training goes on.
+  /// Removes older checkpoints. Returns the reason if that fails, or "":
+  /// training continues.
   std::string prune() const;
-  /// Returns the digest of the file's header.
+  /// Writes this rank's file. Returns the digest of its header.
   std::string writeOwnFile(const std::string &folder) const;
   void awaitRanks(const std::function<bool()> &isDone) const;
   std::string await(const std::string &key) const;
@@ -74,8 +75,8 @@ private:
   const CheckpointLayout layout;
   at::Tensor memory;
 
-  // What is being saved: the session's thread writes it while the background
-  // thread is idle.
+  // The checkpoint that is being saved. The session's thread sets it while the
+  // background thread is idle.
   int64_t number = 0; ///< of the save, from 1
   CheckpointIndex index;
   std::optional<int64_t> best;

@@ -12,10 +12,11 @@ namespace fcdp {
 /// process can run the step's target on this machine.
 void requireDevice(const SessionOptions &options, const StepPlan &plan);
 
-/// The groups of ranks that a plan needs over Gloo.
+/// Sets the groups of ranks that a plan needs over Gloo.
 void chooseGroups(const StepPlan &plan, JobOptions &job);
 
-/// Called by all ranks. `recorder` may be null. Throws std::runtime_error.
+/// Makes the device. All ranks must call it. `recorder` may be null. Throws
+/// std::runtime_error.
 RankDevice makeDevice(const SessionOptions &options, const StepPlan &plan,
                       Job &job, StepRecorder *recorder);
 

@@ -9,12 +9,12 @@
 
 namespace fcdp {
 
-/// A backend, and how the step uses it.
+/// A backend, and the settings for its use by the step.
 struct RankDevice {
   std::unique_ptr<Backend> backend;
   /// Not set on the CPU.
   std::optional<CudaDevice> gpu;
-  /// Captures operators as graphs; null to launch them one by one. Must not
+  /// Captures operators as graphs; null to launch them one by one. It must not
   /// outlive the backend.
   std::unique_ptr<GraphCapture> graphs;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A base class for allocators that are put in front of libtorch's own.
+// A base class for allocators that replace libtorch's own.
 #pragma once
 
 #include <torch/csrc/cuda/CUDAPluggableAllocator.h>
@@ -15,8 +15,8 @@ namespace fcdp {
 
 using c10::cuda::CUDACachingAllocator::CUDAAllocator;
 
-/// Tells an allocator that a capture begins or ends, as libtorch 2.13 wants to
-/// know; those before do not.
+/// Reports the beginning or end of a capture to an allocator. libtorch needs
+/// this from version 2.13 on.
 template <typename Allocator>
 void markCapture(Allocator &allocator, c10::DeviceIndex device, bool begins) {
   if constexpr (requires { allocator.markCaptureBegin(device); }) {
@@ -27,8 +27,8 @@ void markCapture(Allocator &allocator, c10::DeviceIndex device, bool begins) {
   }
 }
 
-/// libtorch's class for allocators of programs. It serves memory by two
-/// functions, which here are those of `system`.
+/// libtorch's class for allocators of programs. It allocates by two functions,
+/// which here are those of `system`.
 class AllocatorOfSystem
     : public torch::cuda::CUDAPluggableAllocator::CUDAPluggableAllocator {
 public:
@@ -42,8 +42,9 @@ public:
             }),
         system(system) {}
 
-  // These override functions from libtorch 2.13 on, and none before. A compiler
-  // asks for the mark if another function of the class has it.
+  // These override functions of libtorch since 2.13, and none before. A
+  // compiler requires the mark `override` if another function of the class has
+  // it.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsuggest-override"
   void markCaptureBegin(c10::DeviceIndex device) {
@@ -58,11 +59,11 @@ protected:
   CUDAAllocator &system;
 };
 
-/// Has `system` do all that libtorch asks of its allocator. Its base class does
-/// some of it by doing nothing: memory that another stream still uses would be
-/// given away again, and a graph's memory would be given to others. Memory that
-/// does not come from `system` is unknown to it, and is not recorded on
-/// streams. Thread-safe.
+/// Forwards all that libtorch needs of its allocator to `system`. The base
+/// class leaves some functions empty: memory that another stream still uses
+/// would then be allocated again, and a graph's memory would be given to other
+/// users. Memory that does not come from `system` is unknown to it, and is not
+/// recorded on streams. Thread-safe.
 class ForwardingAllocator : public AllocatorOfSystem {
   using Device = c10::DeviceIndex;
   using Pool = c10::cuda::MempoolId_t;
@@ -86,7 +87,7 @@ public:
   void enable(bool value) override { system.enable(value); }
   bool isEnabled() const override { return system.isEnabled(); }
 
-  // Memory that is in use, and that is not.
+  // Functions on memory that is in use, and that is cached.
   void emptyCache(Pool pool = {0, 0}) override { system.emptyCache(pool); }
   void cacheInfo(Device device, size_t *largest) override {
     system.cacheInfo(device, largest);
@@ -113,14 +114,14 @@ public:
   }
   void resetPeakStats(Device device) override { system.resetPeakStats(device); }
 
-  // Streams.
+  // Functions on streams.
   using CUDAAllocator::recordStream;
   void recordStream(const c10::DataPtr &data,
                     c10::cuda::CUDAStream stream) override {
     system.recordStream(data, stream);
   }
 
-  // Memory of graphs, and pools that a program makes.
+  // Functions on memory of graphs, and on pools of a program.
   void beginAllocateToPool(Device device, Pool pool,
                            std::function<bool(cudaStream_t)> filter) override {
     system.beginAllocateToPool(device, pool, std::move(filter));
@@ -160,7 +161,7 @@ public:
     return system.setCheckpointPoolState(device, std::move(state));
   }
 
-  // Other devices and processes.
+  // Functions on other devices and processes.
   void enablePeerAccess(Device device, Device peer) override {
     system.enablePeerAccess(device, peer);
   }
@@ -178,7 +179,7 @@ public:
     return system.shareIpcHandle(data);
   }
 
-  // What profilers of memory ask for.
+  // Functions for memory profilers.
   c10::cuda::CUDACachingAllocator::SnapshotInfo
   snapshot(Pool pool, bool includesTraces) override {
     return system.snapshot(pool, includesTraces);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU of a rank.
+// Prepares the GPU of a rank.
 #pragma once
 
 #include "session/Device.h"
@@ -12,17 +12,17 @@
 
 namespace fcdp {
 
-/// Throws std::runtime_error that says what is missing if no rank of this
-/// program can run on a GPU of this machine: the backend in this program, a
-/// CUDA driver, or the part for CUDA of libtorch, which it loads. `reason` says
-/// who wants a GPU, and begins the message.
+/// Throws std::runtime_error unless ranks of this program can run on a GPU of
+/// this machine. The message says what is missing: the backend in this program,
+/// a CUDA driver, or libtorch's part for CUDA, which this function loads. It
+/// begins with `reason`, which says why a GPU is needed.
 void requireGpus(const std::string &reason = "the step was compiled for "
                                              "'cuda'");
 
-/// What a rank needs of its GPU.
+/// The properties of its GPU that a rank needs.
 struct GpuRequest {
   /// The groups over an axis, and the bytes of the messages that they will
-  /// send, for which they are connected in advance.
+  /// send. The groups are connected for these in advance.
   struct Groups {
     AxisGroups wanted{false, false};
     std::set<uint64_t> gathers = {}, exchanges = {};
@@ -39,34 +39,36 @@ struct GpuRequest {
   bool hasAll = false;
 };
 
-/// A GPU, as CUDA describes it.
+/// Facts that CUDA reports about a GPU.
 struct GpuFacts {
-  /// Bytes of the device, and those in use once this process has its context.
+  /// Bytes of the device, and those in use after this process has created its
+  /// context.
   uint64_t memory = 0, context = 0;
   uint32_t processors = 0;
   uint32_t major = 0, minor = 0; ///< of the compute capability
 };
 
 /// Makes local rank l's device current, device l modulo the devices that the
-/// process sees, and returns what it is. Throws std::runtime_error.
+/// process sees, and returns its facts. Throws std::runtime_error.
 GpuFacts inspectGpu(const Place &place);
 
-/// A GPU that is measured.
+/// A GPU for measurements.
 struct ProbedGpu {
   RankDevice device;
-  /// Must not outlive the device.
+  /// The clock of the device, which must not outlive it.
   std::unique_ptr<StreamClock> clock;
   /// The most processors that a collective's kernel occupies.
   uint32_t collectiveProcessors = 0;
 };
 
-/// Called by all ranks. Throws std::runtime_error.
+/// Makes a GPU for measurements. All ranks must call it. Throws
+/// std::runtime_error.
 ProbedGpu makeProbedGpu(const SessionOptions &options,
                         const GpuRequest &request, Job &job);
 
-/// Called by all ranks. Local rank l gets device l, counted modulo the devices
-/// that the process sees. `recorder` measures by that device's clock, and may
-/// be null. Throws std::runtime_error.
+/// Makes the GPU of this rank. All ranks must call it. Local rank l gets device
+/// l, counted modulo the devices that the process sees. `recorder` measures by
+/// that device's clock, and may be null. Throws std::runtime_error.
 RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
                    Job &job, StepRecorder *recorder);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step demands of the values of its inputs: the loss is NaN if they are
-// others. fcdp.export writes it into a step with full_masks.
+// Checks the values of inputs by a step's own rules. A step that fcdp.export
+// wrote with full_masks has the loss NaN if its inputs break them.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -22,13 +22,14 @@ enum class InputRule {
   Counts
 };
 
-/// Finds them by what a plan computes: where(all(x == 1), loss, NaN), in which
-/// x is an input, or the difference of two slices of it. Returns one for each
-/// input of the plan.
+/// Finds the rules from the plan's operations: where(all(x == 1), loss, NaN),
+/// in which x is an input, or the difference of two slices of it. Returns one
+/// rule for each input of the plan.
 std::vector<InputRule> findInputRules(const StepPlan &plan);
 
-/// Says which element of a tensor for `input` breaks the rule, or returns "".
-/// `data` has the elements of `shape`, which may be smaller than the input.
+/// Returns a message on the element of a tensor for `input` that breaks the
+/// rule, or "". `data` has the elements of `shape`, which may be smaller than
+/// the input.
 std::string describeBrokenRule(InputRule rule, const plan::InputT &input,
                                const Shape &shape,
                                std::span<const std::byte> data);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Integers of any width in raw memory.
+// Reads and writes integers of any width in raw memory.
 #pragma once
 
 #include "core/Backend.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a launched process joins its job.
+// Prepares the options by which a launched process joins its job.
 #pragma once
 
 #include "collectives/Job.h"
@@ -11,17 +11,18 @@
 
 namespace fcdp {
 
-/// The options of the job that `launch` describes, without groups, plan and
-/// failure handling. `timeoutSeconds` bounds the waiting for other ranks.
+/// Returns the options of the job that `launch` describes, without groups, plan
+/// and failure handling. `timeoutSeconds` limits the wait for other ranks.
 JobOptions makeJobOptions(const Launch &launch,
                           const std::optional<double> &timeoutSeconds,
                           const std::string &interface);
 
-/// `threads`, or else the cores of this machine divided by `ranks`.
+/// Returns `threads` or, if it is none, the cores of this machine divided by
+/// `ranks`.
 int threadsPerRank(const std::optional<int> &threads, uint32_t ranks);
 
-/// "the step was compiled for 2 nodes x 2 ranks, but torchrun starts 1 node x 4
-/// ranks; ...", or empty if they agree.
+/// Returns "the step was compiled for 2 nodes x 2 ranks, but torchrun starts 1
+/// node x 4 ranks; ...", or an empty string if the meshes agree.
 std::string meshMismatch(const Mesh &compiled, const Mesh &started,
                          const std::string &launcher);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rank that a launcher made of this process: torchrun, Open MPI, srun, or
-// fcdp-run itself.
+// Detects the rank that a launcher has assigned to this process: torchrun, Open
+// MPI, srun, or fcdp-run itself.
 #pragma once
 
 #include "core/Mesh.h"
@@ -20,23 +20,24 @@ struct Launch {
   std::string masterHost;
   uint16_t masterPort = 0;
   bool servesStore = false;
-  /// fcdp-run's launcher serves the job's store there.
+  /// Whether fcdp-run's launcher serves the job's store there.
   bool isOwnStore = false;
   uint32_t restartCount = 0;
-  /// What the ranks of the job prove to have. Empty: they have none.
+  /// The secret that the ranks of the job prove to know; empty if there is
+  /// none.
   std::string secret;
 };
 
-/// The only rank of a job, for a process that no launcher has started.
+/// Returns the only rank of a job, for a process that no launcher has started.
 Launch onlyRank(const std::string &launcher);
 
-/// The value of an environment variable, or none.
+/// Returns the value of an environment variable, or none.
 using Environment =
     std::function<std::optional<std::string>(const std::string &name)>;
 std::optional<std::string> processEnvironment(const std::string &name);
 
-/// The job's secret in FCDP_JOB_KEY, or else `name`, the launcher's name of the
-/// job. Throws std::runtime_error if it is too short to be a secret.
+/// Returns the job's secret in FCDP_JOB_KEY, or else `name`, the launcher's
+/// name of the job. Throws std::runtime_error if it is too short for a secret.
 std::string secretOf(const Environment &environment, const std::string &name);
 
 /// Returns the rank that a launcher gave this process, or none if no launcher

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The factor by which losses are scaled, and how it changes from step to step.
+// Computes the factor by which losses are scaled, step by step.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,30 @@ class LossScaling {
 public:
   LossScaling() = default;
 
-  /// Reads "init=65536,growth=2,backoff=0.5,interval=2000", of which settings
+  /// Parses "init=65536,growth=2,backoff=0.5,interval=2000", in which settings
   /// may be left out, or one number, which is the scale of all steps. Throws
-  /// std::runtime_error that says what was expected; `option` opens its text.
+  /// std::runtime_error that says what was expected; its text begins with
+  /// `option`.
   static LossScaling parse(const std::string &text, const std::string &option);
 
-  /// The scale does not change.
+  /// Returns whether the scale never changes.
   bool isFixed() const { return interval == 0; }
   double growthFactor() const { return isFixed() ? 1 : growth; }
   double backoffFactor() const { return isFixed() ? 1 : backoff; }
-  /// 0 if the scale is fixed.
+  /// Returns 0 if the scale is fixed.
   int64_t growthInterval() const { return interval; }
-  /// The text that it was read from.
+  /// Returns the text that it was parsed from.
   const std::string &text() const { return source; }
 
 private:
   friend class LossScale;
   friend class LossScalingParser;
 
-  /// The first scale, or that of all steps.
+  /// The scale of the first step, or of all steps.
   float init = 65536;
   double growth = 2, backoff = 0.5;
-  /// Steps without an overflow after which the scale grows; 0 if it is fixed.
+  /// The number of steps without an overflow after which the scale grows; 0 if
+  /// it is fixed.
   int64_t interval = 2000;
   std::string source;
 };
@@ -47,22 +49,24 @@ public:
       : settings(settings), scale(settings.init) {}
 
   const LossScaling &scaling() const { return settings; }
-  /// The scale of the next step.
+  /// Returns the scale of the next step.
   float value() const { return scale; }
-  /// Steps since the scale changed or a step was skipped.
+  /// Returns the number of steps since the scale changed or a step was skipped.
   int64_t growthTracker() const { return tracker; }
-  /// The scale was the least one in a step that was skipped, so that no smaller
-  /// one can help.
+  /// Returns whether the scale was the least possible one in a step that was
+  /// skipped, so that no smaller one can help.
   bool isExhausted() const { return exhausted; }
 
-  /// Whether a scale can be that of a step: finite, and at least the least
-  /// positive number in f16, in which the backward pass may begin.
+  /// Returns whether a step may have this scale. It must be finite, and at
+  /// least the least positive number in f16, the type in which the backward
+  /// pass may begin.
   static bool isValid(double scale);
 
-  /// Goes on from a step that another object had. The scale is valid.
+  /// Continues from a step of another object. The scale must be valid.
   void restore(float value, int64_t growthTracker);
-  /// Takes note of a step, as torch.amp.GradScaler.update does: the scale backs
-  /// off if the step was skipped, and grows after many that were not.
+  /// Updates the scale after a step, as torch.amp.GradScaler.update does: it
+  /// backs off if the step was skipped, and grows after many steps that were
+  /// not.
   void update(bool isSkipped);
 
 private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The weights of losses: sums of an input of each micro-batch.
+// Computes the weights of losses, which are sums of an input of each
+// micro-batch.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -11,9 +12,9 @@
 
 namespace fcdp {
 
-/// What the inputs of a step need of it. Ranks agree on it before the step.
+/// The requirements of a step's inputs. Ranks agree on them before the step.
 struct StepNeeds {
-  /// The least variant that they fit into.
+  /// The least variant that the inputs fit into.
   uint32_t variant = 0;
   /// The sum of the weights of the micro-batches' losses; 0 if the step does
   /// not weight them.
@@ -33,8 +34,8 @@ inline double lossFactor(double weight, double total, size_t losses) {
   return total == 0 ? 0 : weight * double(losses) / total;
 }
 
-/// Throws std::runtime_error unless `value` may pad `input`: padding of the
-/// input that losses are weighted by is 0.
+/// Throws std::runtime_error unless `value` may pad `input`. The input that
+/// weights losses must be padded with 0.
 void checkWeightPadding(const StepPlan &plan, const std::string &input,
                         double value);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Updates that are too small for the type of a parameter.
+// Counts updates that are too small for the type of a parameter.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -15,12 +15,12 @@ namespace fcdp {
 /// Numbers of trained elements.
 struct UpdateCount {
   double elements = 0;
-  /// Those in half precision, without a master, that an update of the size of
-  /// the learning rate rounds back to what they were.
+  /// Elements in half precision, without a master, for which an update of the
+  /// size of the learning rate is rounded away.
   double lost = 0;
 };
 
-/// Whether the plan has such elements at all: in half precision, without a
+/// Returns whether the plan has any elements in half precision without a
 /// master.
 bool mayLoseUpdates(const StepPlan &plan);
 
@@ -33,7 +33,7 @@ using ReadShard = std::function<std::span<const std::byte>(size_t bucket)>;
 UpdateCount countLostUpdates(const StepPlan &plan, Place place, double rate,
                              const ReadShard &readShard);
 
-/// One line for people, or "" if nothing is lost.
+/// Returns one line for people, or "" if nothing is lost.
 std::string describeLostUpdates(const UpdateCount &count, double rate);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors that a caller passes, and the parts of a state that have a name.
+// Tensors that a caller passes, and the roles of named states.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -9,14 +9,14 @@
 
 namespace fcdp {
 
-/// A tensor of the caller's: contiguous, row-major, in host memory.
+/// A tensor of the caller: contiguous, row-major, in host memory.
 struct TensorView {
   const std::byte *data;
   DType dtype;
   Shape shape;
 };
 
-/// The parts of a named state.
+/// The roles of a named state.
 enum class StateRole {
   Value,          ///< a parameter's or a buffer's value
   ExpAvg,         ///< AdamW's first moment, Lion's only one

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values that each node has for itself, as one.
+// Combines values that each node has for itself.
 #pragma once
 
 #include "collectives/Job.h"
@@ -11,13 +11,13 @@
 
 namespace fcdp {
 
-/// A rank's part of a region of a bucket, to be read by other ranks. With outer
-/// steps each node has parameters of its own; what is read then is their mean
-/// over nodes, added in f64 in their order and rounded once. It is the nodes'
-/// value where all have the same.
+/// A rank's part of a region of a bucket, for other ranks to read. With outer
+/// steps each node has its own parameters; the part is then their mean over
+/// nodes, added in f64 in the nodes' order and rounded once. If all nodes have
+/// the same value, the mean is that value.
 class CommonPart {
 public:
-  /// Called by all ranks, for `buf` of the state `role` of `bucket`.
+  /// Reads `buf`, the state `role` of `bucket`. All ranks must call it.
   CommonPart(const StepPlan &plan, Job &job, Step &step,
              const plan::BucketT &bucket, plan::StateRole role,
              const plan::Buf &buf);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows that are smaller than the inputs of a step of several shapes.
+// Pads rows that are smaller than the inputs of a step of several shapes.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -20,26 +20,27 @@ using PadElement = std::vector<std::byte>;
 /// input may not hold it.
 PadElement makePadding(const plan::InputT &input, double value);
 
-/// Adds what `text` says, such as "labels=-100". Throws std::runtime_error that
-/// begins with `option` if it is something else, or if the name is there.
+/// Adds the value in `text`, such as "labels=-100". Throws std::runtime_error
+/// that begins with `option` if the text has another form or repeats a name.
 void addPadding(std::map<std::string, double> &values, const std::string &text,
                 const std::string &option);
 
-/// Returns the padding of each input of a step of several shapes: that in
-/// `values`, by the input's name, or else 0. Throws std::runtime_error if there
-/// is no input of such a name, if the input may not hold the value, or if
-/// values are given for a step of one shape.
+/// Returns the padding of each input of a step of several shapes: its entry in
+/// `values`, or 0. Throws std::runtime_error if there is no input of such a
+/// name, if the input may not have the value, or if values are given for a step
+/// of one shape.
 std::vector<PadElement>
 makePaddings(const StepPlan &plan, const std::map<std::string, double> &values);
 
-/// Copies what both shapes have in common from `from` to `to`, whose other
-/// elements become `pad`. Pre: shapes of one rank.
+/// Copies the elements that both shapes have in common from `from` to `to`, and
+/// sets the other elements of `to` to `pad`. Pre: both shapes have the same
+/// number of dimensions.
 void copyPadded(std::span<const std::byte> from, const Shape &fromShape,
                 std::span<std::byte> to, const Shape &toShape,
                 const PadElement &pad);
 
-/// Returns whether all elements of `data`, of `shape`, are `pad` that are
-/// outside `inner`, which is no greater than `shape`.
+/// Returns whether all elements of `data`, of `shape`, that are outside of
+/// `inner` are `pad`. `inner` is no greater than `shape`.
 bool isPaddedBeyond(const Shape &inner, std::span<const std::byte> data,
                     const Shape &shape, const PadElement &pad);
 

@@ -9,18 +9,18 @@
 
 namespace fcdp {
 
-/// Ends everything that waits for other ranks once one of them has failed.
-/// Thread-safe: the job's monitor rings it, any thread of the program may
-/// interrupt, and the session's thread does the rest.
+/// Ends all waits for other ranks after one of them has failed. Thread-safe:
+/// the job's monitor calls `ring`, any thread of the program may call
+/// `interrupt`, and the session's thread calls the rest.
 class PeerAlarm {
 public:
   /// Sets the job and the backend whose waits are ended. Either may be null.
   /// They must live until they are replaced.
   void watch(Job *job, Backend *backend);
   void ring(const std::string &message);
-  /// Rings for a failure of this rank, of which it tells the others.
+  /// Rings for a failure of this rank, and reports it to the other ranks.
   void interrupt(const std::string &message);
-  /// The message of `interrupt`, if it was called.
+  /// Returns the message of `interrupt`, if it was called.
   std::optional<std::string> interruption();
 
 private:

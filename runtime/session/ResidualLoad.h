@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Loads what reductions in 8 or 4 bits have left out, on whatever nodes.
+// Loads the residuals of reductions in 8 or 4 bits, on any number of nodes.
 #pragma once
 
 #include "checkpoint/CheckpointReader.h"
@@ -10,18 +10,19 @@
 
 namespace fcdp {
 
-/// The slice of a bucket's residual that a rank has.
+/// The slice of a bucket's residual on one rank.
 struct ResidualSlice {
   const StepPlan &plan;
   Place place;
   std::span<float> values;
 };
 
-/// Adds to a slice, which begins as zeros, what the saved nodes have left out
-/// of a parameter. Node n's goes to node n modulo the number of nodes. A node
-/// sends nothing to itself, so what it would get of its own part goes to the
-/// next one. On other nodes than saved it is scaled as the mean over ranks
-/// needs it. Returns whether anything came to another node.
+/// Adds the saved nodes' residuals of a parameter to a slice, which begins as
+/// zeros. Node n's residual goes to node n modulo the number of nodes. A node
+/// sends nothing to itself, so the residual of its own part goes to the next
+/// node. If the number of ranks has changed, residuals are scaled as the mean
+/// over ranks requires. Returns whether the mesh has changed or a residual came
+/// to another node.
 bool addResidual(CheckpointReader &reader, const CheckpointState &state,
                  const plan::ParameterT &parameter, const ResidualSlice &slice);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the learning rate changes from step to step.
+// Changes the learning rate from step to step.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace fcdp {
 /// docs/optimizers.md has the formulas. Immutable, hence thread-safe.
 class Schedule {
 public:
-  /// The factor is always 1.
+  /// A schedule whose factor is always 1.
   Schedule() = default;
 
-  /// Reads "cosine,warmup=100,steps=10000,min=0.1". Throws std::runtime_error
-  /// that says what was expected; `option` opens its text.
+  /// Parses "cosine,warmup=100,steps=10000,min=0.1". Throws std::runtime_error
+  /// that says what was expected; its text begins with `option`.
   static Schedule parse(const std::string &text, const std::string &option);
 
-  /// The factor in the step after `stepsDone` others.
+  /// Returns the factor of the step after `stepsDone` others.
   double factor(int64_t stepsDone) const;
 
-  /// The text that it was read from.
+  /// Returns the text that it was parsed from.
   const std::string &text() const { return source; }
 
 private:
@@ -30,7 +30,7 @@ private:
   enum class Shape { Linear, Cosine, Sqrt };
   friend class ScheduleParser;
 
-  /// What is left of the part above the floor.
+  /// Returns the remaining share of the part above the floor.
   double decay(int64_t decayed) const;
 
   Kind kind = Kind::Constant;

@@ -9,9 +9,9 @@
 
 namespace fcdp {
 
-/// Why a call of a session failed.
+/// The reasons why a call of a session fails.
 enum class SessionErrorCode {
-  /// The file is no compiled step, or one of another version.
+  /// The file is not a compiled step, or has another version.
   BadObject,
   /// The launcher's variables are missing or contradict each other, or the
   /// mesh that it started is not the one that the step was compiled for.
@@ -33,17 +33,19 @@ enum class SessionErrorCode {
   OutOfMemory,
   /// A file cannot be written.
   FileFailed,
-  /// A loss or a gradient is infinite or NaN, and the session is to stop then.
+  /// A loss or a gradient is infinite or NaN, and the session is set to stop
+  /// then.
   NotFinite,
   /// The call was not allowed in the session's state, or an argument was wrong.
   Misuse,
   /// Another thread is in a call of the session.
   Busy,
-  /// An operator of the step failed, or anything that has no code of its own.
+  /// An operator of the step failed, or there was an error without a code of
+  /// its own.
   Failed,
 };
 
-/// "peer failed", ...: the code in words.
+/// Returns the code in words: "peer failed".
 const char *name(SessionErrorCode code);
 
 /// The exception that functions of a session throw. Its text has no control
@@ -60,8 +62,8 @@ private:
   SessionErrorCode errorCode;
 };
 
-/// What calls get in a process that was forked from `opener`, which has opened
-/// the session.
+/// Returns the error of calls in a process that was forked from `opener`, which
+/// has opened the session.
 SessionError forkedProcessError(pid_t opener);
 
 } // namespace fcdp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session's state by the names of parameters and buffers.
+// Accesses a session's state by the names of parameters and buffers.
 #pragma once
 
 #include "collectives/Job.h"
@@ -24,45 +24,48 @@ struct NamedState {
 
 /// A parameter, a buffer, or a parameter's optimizer state.
 struct StateInfo {
-  /// All names of a tied parameter.
+  /// All names; a tied parameter has several.
   std::vector<std::string> names;
   StateRole role;
   DType dtype;
   Shape shape;
-  /// False for a buffer that PyTorch's state dicts do not have.
+  /// Whether PyTorch's state dicts have it. Only buffers may not be in them.
   bool persistent = true;
 };
 
-/// All that `findState` finds, each once.
+/// Returns all states that `findState` finds, each once.
 std::vector<StateInfo> listStates(const StepPlan &plan);
 
-/// "exp_avg", ...: the role as PyTorch's optimizers spell it.
+/// Returns the role as PyTorch's optimizers spell it: "exp_avg".
 const char *name(StateRole role);
-/// Throws SessionError(Misuse) for a name that no role has.
+/// Returns the role of that name. Throws SessionError(Misuse) if there is none.
 StateRole stateRoleOf(const std::string &name);
 
-/// Throws SessionError(Misuse) if the step has no such state.
+/// Returns the state. Throws SessionError(Misuse) if the step has no such
+/// state.
 NamedState findState(const StepPlan &plan, const std::string &name,
                      StateRole role);
 
-/// Copies what `place` owns of `value`, which is whole. A parameter that has a
-/// master sets the master, too, and the master sets the parameter, rounded.
+/// Copies the part of `value`, a whole tensor, that `place` owns. A parameter
+/// with a master sets the master, too, and the master sets the parameter,
+/// rounded.
 void scatterState(const StepPlan &plan, Place place, Step &step,
                   const NamedState &state, const std::byte *value);
 
-/// After the own part of a parameter or its master was set: sets the other of
-/// the two, if the parameter has a master.
+/// Updates a parameter from its master, or the master from the parameter, after
+/// this rank's part of the other was set. Does nothing without a master.
 void updateMaster(const StepPlan &plan, Place place, Step &step,
                   const NamedState &state);
 
-/// Called by all ranks: collects the whole of a state in `out` on rank 0. Of
-/// parameters that each node has for itself, here and below, it is the mean
-/// over nodes, and of other such states the first node's.
+/// Collects a whole state in `out` on rank 0. All ranks must call it. If each
+/// node has its own parameters, here and below, the result is their mean over
+/// nodes; for other states that each node has for itself, it is the first
+/// node's.
 void gatherState(const StepPlan &plan, Job &job, Step &step,
                  const NamedState &state, std::byte *out);
 
-/// Called by all ranks: a bucket's parts on rank 0, in their order; nothing on
-/// other ranks.
+/// Returns a bucket's parts on rank 0, in their order, and nothing on other
+/// ranks. All ranks must call it.
 std::vector<std::byte> gatherShards(const StepPlan &plan, Job &job, Step &step,
                                     size_t bucket);
 

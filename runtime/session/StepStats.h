@@ -15,8 +15,8 @@ namespace fcdp {
 /// The figures of one rank. Byte counts are of this step alone.
 struct RankStats {
   std::vector<double> losses; ///< one per micro-batch
-  /// Those of the losses, if the step weights them; else empty. The loss of a
-  /// micro-batch of weight 0 is given as 0.
+  /// The weights of the losses, if the step weights them; else empty. The loss
+  /// of a micro-batch of weight 0 is given as 0.
   std::vector<double> weights;
   double learningRate = 0;
   double seconds = 0;
@@ -24,11 +24,11 @@ struct RankStats {
   double controlBytes = 0;
   double devicePeakBytes = 0;
   double systemAllocations = 0;
-  /// The norm of the gradients over all ranks, before they are clipped, if the
-  /// step clips them, and seconds for which compute waited for communication
-  /// and copies, where they are known; kUnknown otherwise.
+  /// The norm of the gradients over all ranks before they are clipped, if the
+  /// step clips them, and the seconds for which compute waited for
+  /// communication and copies. Unknown values are kUnknown.
   double gradientNorm = kUnknown, exposedSeconds = kUnknown;
-  /// What the loss was scaled by, if the step scales it.
+  /// The scale of the loss, if the step scales it.
   double lossScale = kUnknown;
   static constexpr double kUnknown = -1;
   /// 1 if the step made no update, because a loss or gradient was not finite.
@@ -37,15 +37,15 @@ struct RankStats {
   /// is known to be so, and none as the number kNoBucket.
   double nonfiniteGradient = kNoBucket;
   static constexpr double kNoBucket = -2;
-  /// A number of the program's own, which it may set before `combine`.
+  /// A number that the program may set for its own use before `combine`.
   double request = 0;
-  /// The least variant that this rank's inputs of a step to come fit into, if
-  /// the program sets it before `combine`.
+  /// The least variant that this rank's inputs of a later step fit into, if the
+  /// program sets it before `combine`.
   double nextVariant = 0;
-  /// The sum of the weights of this rank's losses in a step to come, if the
-  /// step weights them and the program sets it before `combine`.
+  /// The sum of the weights of this rank's losses in a later step, if the step
+  /// weights them and the program sets it before `combine`.
   double nextWeight = 0;
-  /// The variant of this step, the same on all ranks.
+  /// The variant of this step, equal on all ranks.
   uint32_t variant = 0;
 
   /// Converts the figures to numbers that ranks exchange; `unpack` is the
@@ -57,10 +57,11 @@ struct RankStats {
 /// The first infinite or NaN number of a step.
 struct Nonfinite {
   uint32_t rank;
-  /// Of the loss; none if all losses are finite.
+  /// The micro-batch of a nonfinite loss; none if all losses are finite.
   std::optional<size_t> microBatch;
   double loss = 0;
-  /// Of a gradient, if all losses are finite; -1 for the norm of all.
+  /// The bucket of a nonfinite gradient, if all losses are finite; -1 for the
+  /// norm of all.
   int64_t bucket = -1;
 };
 
@@ -69,16 +70,17 @@ struct StepStats {
   int64_t step = 0; ///< from 1
   double loss = 0;
   double learningRate = 0;
-  /// Of all gradients before they are clipped; none if they are not.
+  /// The norm of all gradients before they are clipped; none if they are not
+  /// clipped.
   std::optional<double> gradientNorm;
-  /// What the loss was scaled by; none if the step does not scale it.
+  /// The scale of the loss; none if the step does not scale it.
   std::optional<double> lossScale;
   double seconds = 0; ///< of the slowest rank
-  /// For which compute waited for communication and copies, the greatest over
-  /// ranks; none on a GPU.
+  /// The seconds for which compute waited for communication and copies, the
+  /// greatest over ranks; none on a GPU.
   std::optional<double> exposedSeconds;
   std::vector<double> secondsOfRanks; ///< in the order of world ranks
-  /// Per node: summed over its ranks, the greatest over nodes.
+  /// Bytes per node: summed over its ranks, the greatest over nodes.
   double interBytes = 0, intraBytes = 0, h2dBytes = 0, d2hBytes = 0;
   double controlBytes = 0;
   double hostCacheBytes = 0;    ///< per node
@@ -98,10 +100,11 @@ struct StepStats {
   std::optional<Nonfinite> nonfinite;
 };
 
-/// `ranks` are in the order of world ranks. Throws std::runtime_error unless
-/// they have one learning rate and one loss scale. The loss is the mean over
-/// ranks and micro-batches, summed over micro-batches, locals and nodes in
-/// order, and weighted if the ranks have weights; 0 if all these are 0.
+/// Combines the figures of `ranks`, in the order of world ranks. Throws
+/// std::runtime_error unless they have one learning rate and one loss scale.
+/// The loss is the mean over ranks and micro-batches, added over micro-batches,
+/// locals and nodes in order. It is weighted if the ranks have weights, and 0
+/// if all weights are 0.
 StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks);
 
 } // namespace fcdp

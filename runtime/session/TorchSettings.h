@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operators depend on besides their operands: libtorch's settings, which
-// are the process's, and the state of the calling thread.
+// Saves and applies the inputs of operators besides their operands: libtorch's
+// settings, which belong to the process, and the state of the calling thread.
 #pragma once
 
 #include <ATen/Context.h>
@@ -23,25 +23,25 @@ struct Float32Precisions {
   void apply() const;
   bool operator==(const Float32Precisions &) const = default;
 
-  /// The older settings; none if the process has set others since.
+  /// The older settings; none if the process has used the newer ones since.
   std::optional<at::Float32MatmulPrecision> matmul;
   std::optional<bool> cudnn;
-  /// By backend and operation.
+  /// The precisions by backend and operation.
   std::array<at::Float32Precision, kNumPlaces> each = {};
 };
 
 /// The settings of libtorch, and of the calling thread's floating-point unit,
-/// that change what operators compute.
+/// that change the results of operators.
 struct TorchSettings {
   static constexpr size_t kNumFlags = 14;
 
   static TorchSettings current();
-  /// Sets those that differ from the current ones.
+  /// Applies the settings that differ from the current ones.
   void apply() const;
-  /// Operators are deterministic, or fail.
+  /// Makes operators deterministic, or fail.
   void makeDeterministic();
 
-  /// By getters and setters of at::Context.
+  /// The flags, which are read and set by functions of at::Context.
   std::array<bool, kNumFlags> flags = {};
   bool deterministic = false, onlyWarns = false;
   at::CuBLASReductionOption halfReduction = {}, bfloat16Reduction = {};
@@ -51,8 +51,8 @@ struct TorchSettings {
   std::fenv_t floats = {};
 };
 
-/// While it lives, the process has that number of threads for operators, or
-/// another one that it has set meanwhile and then keeps.
+/// Sets the process's number of threads for operators while it lives. If the
+/// process has set another number in the meantime, that number stays.
 class ThreadsScope {
 public:
   explicit ThreadsScope(int threads);
@@ -64,9 +64,10 @@ private:
   const int before, own;
 };
 
-/// While it lives, the calling thread runs operators as a new thread of a
-/// process with those settings would: without autocast, inference mode, modes
-/// and transforms of Python. Profilers go on. Then all is as it was before.
+/// Lets the calling thread run operators, while it lives, as a new thread of a
+/// process with those settings would: without autocast, inference mode, and
+/// modes and transforms of Python. Profilers stay active. The destructor
+/// restores the former state.
 class TorchScope {
 public:
   explicit TorchScope(const TorchSettings &settings);

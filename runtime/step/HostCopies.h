@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host memory in which the caller of a step reads and writes values of a GPU.
+// Gives the caller of a step host memory to read and write values of a GPU.
 #pragma once
 
 #include "operators/StepState.h"
@@ -11,29 +11,29 @@
 
 namespace fcdp {
 
-/// The bytes of a tensor that is on the CPU.
+/// Returns the bytes of a tensor that is on the CPU.
 std::span<std::byte> bytesOf(const at::Tensor &tensor);
 
 /// Copies on the host of a step's inputs, buffers and shards. Not used on the
-/// CPU, where the caller has the tensors themselves. Used by the issuing thread
-/// only; functions enqueue on libtorch's current stream.
+/// CPU, where the caller accesses the tensors themselves. Used by the issuing
+/// thread only; functions enqueue on libtorch's current stream.
 class HostCopies {
 public:
   explicit HostCopies(StepState &state) : state(state) {}
 
-  /// Input `index` of set `set`, in pinned memory. A micro-batch has a set of
-  /// its own, so that none is overwritten while it is still being copied.
+  /// Returns input `index` of set `set`, in pinned memory. Each micro-batch has
+  /// its own set, so that none is overwritten while it is still being copied.
   /// Inputs at one address on the device are at one address on the host.
   std::span<std::byte> input(size_t set, size_t index);
-  /// Uploads those inputs of the set that were asked for; of those at one
-  /// address the last one.
+  /// Uploads the inputs of the set that the caller has requested; of several at
+  /// one address, the last one.
   void uploadInputs(size_t set);
 
-  /// Returns what the device has, for which this waits. Until `uploadAll` the
-  /// caller may change it, and a later call returns the same memory.
+  /// Returns a copy of the device's data, for which it waits. Until `uploadAll`
+  /// the caller may change the copy, and a later call returns the same memory.
   std::span<std::byte> of(const at::Tensor &tensor);
   void uploadAll();
-  /// Once the uploading is done.
+  /// Forgets the copies. Call it after they are uploaded.
   void clear() { copies.clear(); }
 
 private:
@@ -44,7 +44,7 @@ private:
   StepState &state;
   bool isUploaded = false;
   /// By input. Inputs at one address share memory, which the greatest of them
-  /// owns; `latest` of its index is the one that was asked for last.
+  /// owns; `latest` of its index is the one that was requested last.
   struct PinnedInputs {
     std::vector<at::Tensor> host;
     std::vector<std::optional<size_t>> latest;

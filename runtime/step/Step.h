@@ -26,12 +26,12 @@ class StepObject;
 
 /// The GPU that a step computes on.
 struct CudaDevice {
-  /// Its number, as this process sees it.
+  /// The device's number in this process.
   int index = 0;
   /// The backend's compute stream, a cudaStream_t.
   void *computeStream = nullptr;
-  /// libtorch's, for memory that is not for a pool; libtorch's current
-  /// allocator must ask the active pool.
+  /// libtorch's allocator for memory outside of pools. libtorch's current
+  /// allocator must use the active pool.
   c10::DeviceAllocator *memory = nullptr;
   /// Returns the bytes of the device that are in use. Throws
   /// std::runtime_error.
@@ -47,22 +47,22 @@ struct StepSetup {
   std::optional<CudaDevice> cuda = std::nullopt;
   /// Records what each step does. May be null; must be the backend's recorder.
   StepRecorder *recorder = nullptr;
-  /// Captures operations as graphs while nothing is recorded. May be null, and
-  /// must outlive the step.
+  /// Captures operations as graphs while nothing is recorded. May be null; must
+  /// outlive the step.
   GraphCapture *graphs = nullptr;
   OnNonfinite onNonfinite = OnNonfinite::Continue;
-  /// Collective: whether any rank has an infinite or NaN loss. Called before
-  /// each update if steps are skipped; may be null on a single rank.
+  /// Returns whether any rank has an infinite or NaN loss. Collective. Called
+  /// before each update if steps are skipped; may be null on a single rank.
   std::function<bool(bool own)> isNonfiniteAnywhere = nullptr;
 };
 
-/// Used by one thread, the issuer, whose random state it sets. Functions throw
-/// std::runtime_error; after an error the step is of no use.
+/// A step on one rank. One thread, the issuer, uses it, and the step sets that
+/// thread's random state. Functions throw std::runtime_error; after an error
+/// the step must not be used.
 class Step final {
 public:
-  /// Resolves all operations. The object and the backend must outlive the
-  /// step. Parameters, buffers without constants and inputs are the caller's
-  /// to fill.
+  /// Prepares all operations. The object and the backend must outlive the step.
+  /// The caller fills parameters, buffers without constants and inputs.
   Step(const StepObject &object, Backend &backend, const StepSetup &options);
   ~Step();
   Step(const Step &) = delete;
@@ -72,57 +72,58 @@ public:
   /// input has the same memory in all variants of the step.
   std::span<std::byte> input(size_t index);
   /// Returns a buffer. On a GPU, here and below, results are copies on the
-  /// host: `init` copies what was written before it to the device, and each
-  /// call after `init` returns a new copy.
+  /// host: `init` uploads the values that were written before it, and each call
+  /// after `init` returns a new copy.
   std::span<std::byte> buffer(size_t index);
-  /// This rank's shard of a bucket.
+  /// Returns this rank's shard of a bucket.
   std::span<std::byte> shard(size_t bucket);
-  /// The same in f32, of a bucket that has a master.
+  /// Returns the same shard in f32, for a bucket that has a master.
   std::span<std::byte> master(size_t bucket);
-  /// This rank's bytes of a bucket's region. What is in the host arena, a GPU's
-  /// rank has there, too.
+  /// Returns this rank's bytes of a bucket's region. A region of the host arena
+  /// is in host memory on a GPU, too.
   std::span<std::byte> region(const plan::Buf &buf);
   /// Copies the bytes of a region from `offset` on to host memory, after all
-  /// work of compute that was issued. After `init` only.
+  /// issued work of compute. Only after `init`.
   void copyRegion(const plan::Buf &buf, uint64_t offset,
                   std::span<std::byte> out);
-  /// The state of libtorch's random generator for the step's device.
+  /// Returns the state of libtorch's random generator for the step's device.
   std::vector<std::byte> randomState() const;
   /// Throws std::runtime_error unless the state is one of such a generator.
   void setRandomState(std::span<const std::byte> random);
-  /// Starts the random state anew.
+  /// Starts a new random state from `seed`.
   void seedRandom(uint64_t seed);
-  /// How many updates the optimizer has made of a bucket.
+  /// Returns the number of updates that the optimizer has made of a bucket.
   int64_t updateCount(size_t bucket) const;
-  /// Before `init` only.
+  /// Sets that number. Before `init` only.
   void setUpdateCount(size_t bucket, int64_t count);
 
-  /// Has outer steps go on from the outer parameters that were written to their
-  /// regions. Otherwise they start as this rank's, in `init`. Before `init`
-  /// only.
+  /// Lets outer steps continue from the outer parameters that were written to
+  /// their regions. Otherwise `init` copies this rank's parameters. Before
+  /// `init` only.
   void keepOuter();
 
-  /// The learning rate of the steps from the next one on.
+  /// Sets the learning rate from the next step on.
   void setLearningRate(double rate);
 
-  /// What the loss is scaled by in the steps from the next one on, if the plan
-  /// scales it; 1 before. With `skipsOverflow` a step whose gradients are
-  /// infinite or NaN makes no update, whatever is asked for other steps.
+  /// Sets the loss scale from the next step on, if the plan scales losses. It
+  /// is 1 before. With `skipsOverflow`, a step whose gradients are infinite or
+  /// NaN makes no update, independent of the setting for other steps.
   void setLossScale(float scale, bool skipsOverflow);
 
-  /// The factor of the loss of the micro-batch or batch that is being filled,
-  /// if the plan weights losses. With 0, its loss is logged as 0 and its
-  /// gradients are 0, whatever the model computes.
+  /// Sets the factor on the loss of the micro-batch or batch that is being
+  /// filled, if the plan weights losses. With 0, its loss is logged as 0 and
+  /// its gradients are 0, even if the model computes NaN.
   void setLossWeight(float factor);
 
-  /// Runs once, before the first step and after the shards are filled.
+  /// Runs the initialization, once, before the first step and after the shards
+  /// are filled.
   void init();
   /// Runs one optimizer step of a variant; calls `fillInputs(k)` before
   /// micro-batch k, which has that variant's inputs. Then synchronizes the
-  /// nodes by the outer updates of `fragments`; if they overlap, by that of the
-  /// one fragment, in the last micro-batch. On the CPU, and with a recorder,
-  /// all work is done when it returns. On a GPU the work is issued, and nothing
-  /// has waited for it. At most kMostUnread steps may have unread losses.
+  /// nodes by the outer updates of `fragments`; if they overlap, by the update
+  /// of the one fragment, in the last micro-batch. On the CPU, and with a
+  /// recorder, all work is done when it returns. On a GPU the work is issued
+  /// without any wait. At most kMostUnread steps may have unread losses.
   void run(const std::function<void(int64_t microBatch)> &fillInputs,
            uint32_t variant = 0, std::span<const uint32_t> fragments = {});
   /// Records no more, so that later steps are as those of a step without a
@@ -131,27 +132,27 @@ public:
   /// Synchronizes the nodes by the outer update of a fragment, between steps,
   /// and waits for it.
   void updateOuter(uint32_t fragment);
-  /// Runs the model on `batches` batches without a step, which the plan must
-  /// have functions for, and returns their losses, for which it waits; calls
+  /// Runs the model on `batches` batches without a step, and returns their
+  /// losses, for which it waits. The plan must have functions for it. Calls
   /// `fillInputs(k)` before batch k. All steps must have been read. Leaves
   /// parameters, optimizer states, buffers and the random state as they were;
   /// each evaluation draws the same random numbers.
   std::vector<double>
   evaluate(int64_t batches,
            const std::function<void(int64_t batch)> &fillInputs);
-  /// The micro-batches' losses of the oldest step that they were not read of.
-  /// Waits for that step, and, if it is the last one, for all work.
+  /// Returns the micro-batches' losses of the oldest unread step. Waits for
+  /// that step and, if it is the last one, for all work.
   std::vector<double> losses();
-  /// Whether the last step that was run left parameters and optimizer states as
-  /// they were.
+  /// Returns whether the last step that was run left parameters and optimizer
+  /// states as they were.
   bool isSkipped() const;
   /// Returns the bucket of an infinite or NaN gradient of this rank in the step
   /// whose losses were read last, -1 if the step clips gradients and their norm
   /// is infinite or NaN, or none. Always none if steps continue.
   std::optional<int64_t> nonfiniteGradient() const;
 
-  /// The norm of the gradients over all ranks in the step whose losses were
-  /// read last, before they were clipped, or none if the step does not clip
+  /// Returns the norm of the gradients over all ranks before they were clipped,
+  /// in the step whose losses were read last, or none if the step does not clip
   /// them.
   std::optional<double> gradientNorm() const;
 
@@ -164,12 +165,12 @@ public:
 
   struct Memory {
     /// Bytes in the last step: the arena of this rank, inputs and buffers. In a
-    /// recorded step, such as the first one, memory that operators took from
-    /// the system for unplanned allocations is included. On a GPU, all memory
-    /// of the device that was in use: also what libtorch has reserved, the
-    /// contexts of this and other processes, and NCCL's buffers.
+    /// recorded step, such as the first one, they include memory that operators
+    /// allocated from the system without a planned place. On a GPU, they are
+    /// all memory of the device that was in use, including libtorch's reserved
+    /// memory, the contexts of this and other processes, and NCCL's buffers.
     uint64_t devicePeakBytes;
-    /// Allocations by operators that the system was asked for, so far.
+    /// The number of operators' allocations from the system so far.
     uint64_t systemAllocations;
   };
   Memory memory() const;

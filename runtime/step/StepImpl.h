@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The state of a step, for the files of this folder that define its members:
-// StepSetup.cpp makes it, StepAccess.cpp has inputs, settings and what
-// checkpoints keep, Step.cpp runs steps, StepEvaluation.cpp runs evaluations,
-// and StepResults.cpp has losses and what is known of them.
+// The state of a step, for the files of this folder that define its members.
+// StepSetup.cpp makes it, StepAccess.cpp has inputs, settings and the states
+// for checkpoints, Step.cpp runs steps, StepEvaluation.cpp runs evaluations,
+// and StepResults.cpp reads losses and checks gradients.
 #pragma once
 
 #include "memory/Pool.h"
@@ -29,7 +29,8 @@ struct Step::Impl {
   Impl(const StepObject &object, Backend &backend, const StepSetup &options);
 
   bool isOnCpu() const { return state.device.is_cpu(); }
-  /// "first_microbatch", or "first_microbatch.1" for a variant of several.
+  /// Returns, for example, "first_microbatch", or "first_microbatch.1" for one
+  /// of several variants.
   std::string nameOf(plan::Role role, uint32_t fragment) const {
     std::string name = plan::EnumNameRole(role);
     if (isOuter(role))
@@ -44,13 +45,13 @@ struct Step::Impl {
     return isOnCpu() ? routeCpuAllocations()
                      : static_cast<c10::Allocator &>(*gpuMemory);
   }
-  /// The memory of the results of steps of the variant that runs, or of those
+  /// Returns the pool for results of steps of the current variant, or of steps
   /// with that outer update in them.
   ResultPool &pool() const { return outerPoolOf(overlapped); }
   ResultPool &outerPoolOf(std::optional<uint32_t> fragment) const {
     return *pools[fragment ? state.plan.numVariants() + *fragment : variant];
   }
-  /// The memory of the results of a function.
+  /// Returns the pool for results of a function.
   ResultPool &poolOf(plan::Role role) {
     switch (role) {
     case plan::Role::first_evaluation:
@@ -63,7 +64,7 @@ struct Step::Impl {
       return pool();
     }
   }
-  /// The set of inputs of an evaluation, behind those of steps.
+  /// Returns the set of inputs of an evaluation, which follows those of steps.
   size_t evaluationSet() const {
     return kMostUnread * object.plan().microBatches;
   }
@@ -74,32 +75,32 @@ struct Step::Impl {
 
   PoolArena arena() { return stepArena(state, gpuMemory); }
   void throwIfBackendFailed() const;
-  /// Runs an operation; throws with its name.
+  /// Runs an operation. Errors contain its name.
   void execute(size_t index, ResultPool &memory);
-  /// Forgets results of operators, which nothing reads any more.
+  /// Drops results of operators, which nothing reads any more.
   void dropResults();
-  /// Has the steps from the next one on be of that variant. Other streams than
-  /// compute begin a step while compute ends the one before, which is proved
-  /// for steps of one variant alone.
+  /// Changes the variant from the next step on. Other streams than compute
+  /// begin a step while compute ends the one before, which is proved only for
+  /// steps of one variant.
   void changeTo(uint32_t next);
-  /// Runs the operations of a function; of `fragment`, if it synchronizes
-  /// nodes, else of the variant that runs, if it is a micro-batch.
+  /// Runs the operations of a function. A function that synchronizes nodes is
+  /// chosen by `fragment`, and a micro-batch by the current variant.
   void call(plan::Role role, uint32_t fragment = 0);
-  /// Has the outer parameters be those of the job, once.
+  /// Sets the outer parameters to those of the job, once.
   void startOuter();
-  /// Returns whether steps of several kinds run the function, which has its
-  /// results now in this pool, now in that.
+  /// Returns whether steps of several kinds run the function, so that its
+  /// results are in different pools.
   bool isShared(const plan::FunctionT &function) const;
   /// Groups operations that may be in graphs into segments.
   void makeSegments(GraphCapture &capture);
-  /// Until the oldest step that is not read has ended, on a GPU.
+  /// Waits until the oldest unread step has ended, on a GPU.
   void waitForOldest();
   /// Waits for the micro-batches' losses, and returns whether one of them is
   /// infinite or NaN on any rank.
   bool isLossNonfinite();
-  /// Looks at the gradients of the step that has just run.
+  /// Checks the gradients of the step that has just run.
   void checkGradients();
-  /// Reads what was found, for the unread step at `place`.
+  /// Reads the result of that check, for the unread step at `place`.
   void readGradients(size_t place);
 
   const StepObject &object;
@@ -113,10 +114,10 @@ struct Step::Impl {
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
   const std::function<uint64_t()> usedBytes;
-  /// Bytes of the device in use when the last step had been issued.
+  /// Bytes of the device in use after the last step was issued.
   uint64_t usedInStep = 0;
-  /// Memory of the results of steps, by variant, and behind it that of steps
-  /// with an outer update in them, by fragment. Each records its own
+  /// The pools for results of steps by variant, followed by the pools for steps
+  /// with an outer update in them by fragment. Each records its own
   /// allocations.
   std::vector<std::unique_ptr<ResultPool>> pools;
   /// The variant of the step that runs, or of the last one.
@@ -125,10 +126,10 @@ struct Step::Impl {
   std::optional<uint32_t> overlapped;
   /// Recorded at the end of the last step, on a GPU.
   std::optional<uint32_t> lastEnd;
-  /// Those of the first batch of an evaluation, and of the others. Each records
-  /// its own allocations.
+  /// The pools of the first batch of an evaluation, and of the others. Each
+  /// records its own allocations.
   ResultPool firstPool, nextPool;
-  /// That of outer updates, whose operations take none of it.
+  /// The pool of outer updates, whose operations allocate nothing from it.
   ResultPool outerPool;
   /// Whether the outer parameters have been set.
   bool hasOuter = false;
@@ -136,7 +137,7 @@ struct Step::Impl {
   std::unique_ptr<GradientCheck> gradientCheck;
   /// Whether each unread step was skipped.
   std::array<bool, kMostUnread> wasSkipped = {};
-  /// Of the step whose losses were read last.
+  /// The results for the step whose losses were read last.
   std::optional<int64_t> nonfiniteGradient;
   std::optional<double> gradientNorm;
   /// Index of the set of inputs that the caller fills.
@@ -149,7 +150,7 @@ struct Step::Impl {
   std::optional<Failure> error;
 };
 
-/// While it lives, libtorch's current stream is the compute stream.
+/// Makes the compute stream libtorch's current stream while it lives.
 struct StreamScope {
   explicit StreamScope(const std::optional<c10::Stream> &stream) {
     if (stream)
@@ -158,8 +159,8 @@ struct StreamScope {
   std::optional<c10::StreamGuard> guard;
 };
 
-/// While it lives, this thread computes without autograd, in the pool and on
-/// the compute stream.
+/// Lets this thread compute without autograd, in the pool and on the compute
+/// stream, while it lives.
 struct ComputeScope {
   ComputeScope(ResultPool &pool, const std::optional<c10::Stream> &stream)
       : streamScope(stream), poolScope(pool) {}

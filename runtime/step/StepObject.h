@@ -22,9 +22,9 @@ public:
 
   const std::string &path() const { return objectPath; }
   const StepPlan &plan() const { return checked; }
-  /// SHA-1 of all that was loaded, in hex digits.
+  /// Returns the SHA-1 of all loaded bytes, in hex digits.
   const std::string &hash() const { return objectHash; }
-  /// fcdp_constants.
+  /// Returns the bytes of fcdp_constants.
   std::span<const std::byte> constants() const { return constantBytes; }
 
 private:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a compiled training step exports.
+ * The symbols that a compiled training step exports.
  *
  * fcdp-compile emits a shared object with these symbols:
  *
@@ -18,8 +18,8 @@
  * The object has no code: the runtime executes the operations of the plan.
  *
  * The file ends with FCDP_OBJECT_SEAL and the SHA-1 of all bytes before that,
- * in 40 lower-case hex digits. Nothing is loaded of a file whose seal is
- * missing or wrong. fcdp-compile seals a shared object that was linked by hand:
+ * in 40 lower-case hex digits. A file whose seal is missing or wrong is not
+ * loaded. fcdp-compile seals a shared object that was linked by hand:
  * fcdp-compile linked.so -o step.so
  */
 #ifndef FCDP_RUNTIME_H
@@ -28,7 +28,7 @@
 /* Changes with this list and with every change of the plan's schema. */
 #define FCDP_ABI_VERSION 16u
 
-/* Eight bytes, the first of which no text has. */
+/* Eight bytes, the first of which does not occur in text. */
 #define FCDP_OBJECT_SEAL "\177FCDPSUM"
 
 #endif /* FCDP_RUNTIME_H */

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A compiled training step on one rank of a job, for programs in any language:
- * the C face of runtime/session/Session.h. docs/embedding.md has an example.
+ * A compiled training step on one rank of a job, for programs in any language.
+ * This is the C interface of runtime/session/Session.h. docs/embedding.md has
+ * an example.
  *
- * Every rank of the job is a process that opens the step, gives parameters
- * their values, runs steps and closes the session. Functions marked
- * "collective" must be called by all ranks of the job, in the same order.
+ * Every rank of the job is a process that opens the step, sets the values of
+ * parameters, runs steps and closes the session. Functions marked "collective"
+ * must be called by all ranks of the job, in the same order.
  *
- * Errors. A function returns FCDP_OK or says why it failed;
+ * Errors. A function returns FCDP_OK or the reason of its failure;
  * fcdp_last_error() has the text. FCDP_INPUT_MISMATCH, FCDP_MISUSE and
- * FCDP_BUSY leave the session as it was. After any other error the other ranks
- * are told, and only fcdp_session_destroy is left to call. No function prints,
- * and none ends the process.
+ * FCDP_BUSY leave the session as it was. Any other error is reported to the
+ * other ranks, and after it only fcdp_session_destroy may be called. No
+ * function prints, and none ends the process.
  *
  * Threads. A session takes one call at a time: while one runs, a call by
- * another thread is FCDP_BUSY. fcdp_session_fail and fcdp_session_destroy are
- * for any thread at any time. A process has one session at a time: libtorch's
- * random state and its number of threads belong to the process. fcdp_last_error
- * is per thread.
+ * another thread returns FCDP_BUSY. Any thread may call fcdp_session_fail and
+ * fcdp_session_destroy at any time. A process has one session at a time:
+ * libtorch's random state and its number of threads belong to the process.
+ * fcdp_last_error is per thread.
  *
- * Forks. A process that is forked has no part in the job. There, calls are
+ * Forks. A forked process has no part in the job. There, calls return
  * FCDP_MISUSE, and fcdp_session_destroy does nothing.
  *
- * Ownership. The caller owns what it passes, which is not looked at after the
- * call. Names and shapes that functions give out belong to the session and
- * live as long as it does.
+ * Ownership. The caller owns its arguments, which are not used after the call.
+ * Names and shapes that functions return belong to the session and live as
+ * long as it does.
  *
- * Units. Bytes, and seconds. Tensors are contiguous, row-major, in host memory.
+ * Units. Sizes are in bytes, and times in seconds. Tensors are contiguous,
+ * row-major, in host memory.
  */
 #ifndef FCDP_SESSION_H
 #define FCDP_SESSION_H
@@ -42,10 +44,10 @@ typedef struct fcdp_session fcdp_session;
 
 typedef enum fcdp_status {
   FCDP_OK = 0,
-  /* The file is no compiled step, or one of another version. */
+  /* The file is not a compiled step, or has another version. */
   FCDP_BAD_OBJECT = 1,
-  /* The launcher's variables make no sense, or it started another mesh of
-   * ranks than the step was compiled for. */
+  /* The launcher's variables contradict each other, or it started another mesh
+   * of ranks than the step was compiled for. */
   FCDP_BAD_LAUNCH = 2,
   /* A file of weights or a checkpoint cannot be read, or does not fit the
    * step. */
@@ -63,20 +65,22 @@ typedef enum fcdp_status {
   FCDP_OUT_OF_MEMORY = 9,
   /* A file cannot be written. */
   FCDP_FILE_FAILED = 10,
-  /* The call is not allowed now, or an argument is wrong. */
+  /* The call is not allowed in the session's state, or an argument is wrong. */
   FCDP_MISUSE = 11,
-  /* An operator of the step failed, or anything that has no code of its own. */
+  /* An operator of the step failed, or there was an error without a code of its
+   * own. */
   FCDP_FAILED = 12,
-  /* A loss or a gradient is infinite or NaN, and the session stops then. */
+  /* A loss or a gradient is infinite or NaN, and the session is set to stop
+   * then. */
   FCDP_NOT_FINITE = 13,
-  /* Another thread is in a call of the session, which this call did not
-   * change. */
+  /* Another thread is in a call of the session. This call changed nothing. */
   FCDP_BUSY = 14
 } fcdp_status;
 
-/* "peer failed", ... */
+/* Returns the status in words: "peer failed". */
 const char *fcdp_status_name(fcdp_status status);
-/* The text of the last error of this thread; "" before the first one. */
+/* Returns the text of the last error of this thread; "" before the first one.
+ */
 const char *fcdp_last_error(void);
 
 typedef enum fcdp_dtype {
@@ -109,109 +113,117 @@ typedef struct fcdp_tensor_info {
   uint64_t bytes;
 } fcdp_tensor_info;
 
-/* A rank's place in its job, as a launcher gives it. */
+/* A rank's place in its job, which a launcher assigns. */
 typedef struct fcdp_launch {
   uint32_t nodes, ranks_per_node;
   uint32_t node, local; /* this rank's node, and its number there */
-  const char *host;     /* where rank 0 listens */
+  const char *host;     /* the address at which rank 0 listens */
   uint16_t port;
-  /* 1 if this process is to serve the job's store at host:port. Exactly one
-   * process does. */
+  /* 1 if this process serves the job's store at host:port. Exactly one process
+   * of the job must. */
   int serves_store;
 } fcdp_launch;
 
-/* What happens to a step whose loss or gradients are infinite or NaN. */
+/* The treatment of a step whose loss or gradients are infinite or NaN. */
 typedef enum fcdp_on_nonfinite {
   /* fcdp_session_combine fails with FCDP_NOT_FINITE on all ranks, and
    * fcdp_session_save_checkpoint saves nothing. */
   FCDP_NONFINITE_STOP = 0,
   /* The step makes no update: parameters, optimizer states and counts of
-   * updates stay as they are. Its losses are found on any rank; its gradients
-   * by their norm, if the step clips them, and otherwise as with
-   * FCDP_NONFINITE_STOP. On a GPU, each step waits for its losses. */
+   * updates stay as they are. A nonfinite loss is found on any rank. A
+   * nonfinite gradient is found by the norm, if the step clips gradients;
+   * otherwise it has the effect of FCDP_NONFINITE_STOP. On a GPU, each step
+   * waits for its losses. */
   FCDP_NONFINITE_SKIP = 1,
   /* The update is made. */
   FCDP_NONFINITE_CONTINUE = 2
 } fcdp_on_nonfinite;
 
-/* What sums gradients over GPUs. */
+/* The way in which gradients are summed over GPUs. */
 typedef enum fcdp_reductions_by {
   /* In f32, in the order of ranks, rounded once. */
   FCDP_REDUCTIONS_BY_FCDP = 0,
-  /* NCCL's own reductions, where a reduction keeps the gradients' type. They
-   * may use switches that sum, and round to that type at each step, so bits
-   * depend on the machine. FCDP_NO_DEVICE for a step that was compiled for
-   * CPUs. */
+  /* By NCCL's own reductions, if a reduction keeps the gradients' type. They
+   * may use switches that add, and round to that type at each step, so bits
+   * depend on the machine. A step that was compiled for CPUs fails with
+   * FCDP_NO_DEVICE. */
   FCDP_REDUCTIONS_BY_NCCL = 1
 } fcdp_reductions_by;
 
 typedef struct fcdp_options {
-  /* Null: the variables of torchrun, mpirun or srun say it, and without them
-   * this process is the only rank. */
+  /* The rank's place. Default: null, which is the place in the variables of
+   * torchrun, mpirun or srun; without these, this process is the only rank. */
   const fcdp_launch *launch;
-  /* Must differ between the sessions that a job opens one after the other,
-   * and be equal on all ranks. Default: 0. */
+  /* A number of the session. It must differ between the sessions that a job
+   * opens one after the other, and be equal on all ranks. Default: 0. */
   uint32_t number;
-  /* How long to wait for other ranks. Default: 0, which is 60 to meet and 300
-   * in a collective. */
+  /* The time limit of waits for other ranks, in seconds. Default: 0, which is
+   * 60 to meet and 300 in a collective. */
   double timeout_seconds;
-  /* libtorch's threads for operators. Default: 0, which is the cores of this
-   * machine divided by the ranks of a node. */
+  /* The number of libtorch's threads for operators. Default: 0, which is the
+   * cores of this machine divided by the ranks of a node. */
   int32_t threads;
   /* The random state of rank r starts from seed + r. Default: 0. */
   uint64_t seed;
-  /* 1: launch operators as CUDA graphs where that is possible. Default: 0. */
+  /* With 1, operators are launched as CUDA graphs where that is possible.
+   * Default: 0. */
   int cuda_graphs;
   /* The network interface for traffic between ranks. Default: null, which is
-   * the one by which the store is reached. */
+   * the interface by which the store is reached. */
   const char *network_interface;
-  /* Equal on all ranks. Default: FCDP_NONFINITE_STOP. */
+  /* The treatment of nonfinite steps. Equal on all ranks. Default:
+   * FCDP_NONFINITE_STOP. */
   fcdp_on_nonfinite on_nonfinite;
-  /* The loss scale of a step that was compiled with one, as fcdp-run
-   * --loss-scale has it: "init=65536,growth=2,backoff=0.5,interval=2000", or a
-   * number. Equal on all ranks. Default: null, which is that of the checkpoint
-   * that is loaded, or else these numbers. FCDP_MISUSE for other steps. */
+  /* The loss scale of a step that was compiled with one, in the form of
+   * fcdp-run --loss-scale: "init=65536,growth=2,backoff=0.5,interval=2000", or
+   * a number. Equal on all ranks. Default: null, which is the scale of the
+   * loaded checkpoint, or else these numbers. Other steps fail with
+   * FCDP_MISUSE. */
   const char *loss_scale;
-  /* The values of elements with which smaller inputs of a step of several
-   * shapes are padded: "labels=-100,mask=0". Equal on all ranks. Default: null,
-   * which is 0 for all inputs. */
+  /* The values that pad smaller inputs of a step of several shapes:
+   * "labels=-100,mask=0". Equal on all ranks. Default: null, which is 0 for all
+   * inputs. */
   const char *padding;
-  /* 1: operators give the same bits in each run on the same device, which makes
-   * some slower; an operator that cannot fails the step (docs/cuda.md). In
-   * force while the session works. Equal on all ranks. Default: 0. */
+  /* With 1, operators give the same bits in each run on the same device, which
+   * makes some slower. An operator that cannot fails the step (docs/cuda.md).
+   * In effect while the session works. Equal on all ranks. Default: 0. */
   int deterministic;
-  /* Equal on all ranks. Default: FCDP_REDUCTIONS_BY_FCDP. */
+  /* The way in which gradients are summed. Equal on all ranks. Default:
+   * FCDP_REDUCTIONS_BY_FCDP. */
   fcdp_reductions_by reductions_by;
 } fcdp_options;
 
 /* Sets the defaults. */
 void fcdp_options_init(fcdp_options *options);
 
-/* Collective. Loads the object that fcdp-compile made, meets the other ranks
- * and makes the step. Parameters have no values yet. `options` may be null,
- * for the defaults. *session is null after an error. */
+/* Loads the object that fcdp-compile made, meets the other ranks and makes the
+ * step. Collective. Parameters have no values yet. If `options` is null, the
+ * defaults apply. *session is null after an error. */
 fcdp_status fcdp_session_open(const char *object, const fcdp_options *options,
                               fcdp_session **session);
-/* Collective. Returns when all ranks are done. */
+/* Closes the session, and returns when all ranks are done. Collective. */
 fcdp_status fcdp_session_close(fcdp_session *session);
-/* Frees the session; null is allowed. Without fcdp_session_close before it the
+/* Frees the session; null is allowed. Without an earlier fcdp_session_close the
  * other ranks fail. While another thread is in a call, the session is freed at
- * the end of that call. Later calls are FCDP_MISUSE. */
+ * the end of that call. Later calls return FCDP_MISUSE. */
 void fcdp_session_destroy(fcdp_session *session);
-/* Tells the other ranks that this one cannot go on, and why. A call that
- * another thread is in ends with FCDP_FAILED and this message. */
+/* Reports to the other ranks that this rank cannot continue, with the reason
+ * `message`. A running call of another thread ends with FCDP_FAILED and this
+ * message. */
 void fcdp_session_fail(fcdp_session *session, const char *message);
 
 /* Functions that return a number return 0 for a null session and for one that
  * was destroyed. fcdp_session_num_steps, fcdp_session_learning_rate,
- * fcdp_session_num_unread and fcdp_session_max_unread also do while another
- * thread is in a call. */
+ * fcdp_session_num_unread and fcdp_session_max_unread also return 0 while
+ * another thread is in a call. */
 uint32_t fcdp_session_rank(const fcdp_session *session);
 uint32_t fcdp_session_num_ranks(const fcdp_session *session);
-/* Micro-batches of one optimizer step, each with inputs and a loss. */
+/* Returns the number of micro-batches of one optimizer step, each of which has
+ * inputs and a loss. */
 uint32_t fcdp_session_num_micro_batches(const fcdp_session *session);
 
-/* The inputs of a micro-batch, and the parameters and buffers by name. */
+/* Return the inputs of a micro-batch, and the parameters and buffers by name.
+ */
 size_t fcdp_session_num_inputs(const fcdp_session *session);
 fcdp_status fcdp_session_input(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info);
@@ -219,59 +231,63 @@ size_t fcdp_session_num_states(const fcdp_session *session);
 fcdp_status fcdp_session_state(const fcdp_session *session, size_t index,
                                fcdp_tensor_info *info);
 
-/* Collective. Values of all parameters, and of the buffers that the step has
- * none of, from a .pt2 or safetensors file. Before the first step only. */
+/* Reads the values of all parameters, and of the buffers for which the step has
+ * no values, from a .pt2 or safetensors file. Collective. Before the first step
+ * only. */
 fcdp_status fcdp_session_load_weights(fcdp_session *session, const char *path);
-/* Collective. Rank 0 writes parameters and persistent buffers to a safetensors
- * file. */
+/* Writes parameters and persistent buffers to a safetensors file, on rank 0.
+ * Collective. */
 fcdp_status fcdp_session_save_weights(fcdp_session *session, const char *path);
 
 /* Checkpoints: docs/checkpoints.md.
  *
- * Collective. Loads all states, counts of updates and the random state from a
- * checkpoint or, if `path` is the folder of a run, from its latest one. It may
- * be of another mesh and strategy, and have masters or not. Each rank may name
- * the checkpoint or the run by a path of its own; all fail if the contents
- * differ. Before the first step only, instead of fcdp_session_load_weights.
- * *step becomes its number of steps, or -1 if there is no complete checkpoint,
- * which changes nothing. *job becomes the text that
- * fcdp_session_save_checkpoint was given; it lives until the next call. Both
- * may be null. */
+ * Loads all states, counts of updates and the random state from a checkpoint
+ * or, if `path` is the folder of a run, from its latest one. Collective. The
+ * checkpoint may have another mesh and strategy, with or without masters. Each
+ * rank may name the checkpoint or the run by a path of its own; all fail if the
+ * contents differ. Before the first step only, instead of
+ * fcdp_session_load_weights. Sets *step to the checkpoint's number of steps, or
+ * to -1 if there is no complete checkpoint, and then changes nothing. Sets *job
+ * to the text that was passed to fcdp_session_save_checkpoint; it lives until
+ * the next call. Both may be null. */
 fcdp_status fcdp_session_load_checkpoint(fcdp_session *session,
                                          const char *path, int64_t *step,
                                          const char **job);
-/* Collective. Makes the folder for checkpoints, which all nodes share, and
- * allocates host memory for a copy of the states. Once, before the first save
- * and after a checkpoint is loaded. Keeps the `keep` latest checkpoints; 0 is
- * all. A folder with checkpoints of later steps is FCDP_FILE_FAILED. */
+/* Creates the folder for checkpoints, which all nodes share, and allocates host
+ * memory for a copy of the states. Collective. Call it once, before the first
+ * save and after loading a checkpoint. The `keep` latest checkpoints are kept;
+ * 0 keeps all. If the folder has checkpoints of later steps, returns
+ * FCDP_FILE_FAILED. */
 fcdp_status fcdp_session_open_checkpoints(fcdp_session *session,
                                           const char *folder, uint32_t keep);
-/* Collective. Copies the states after the last step that was run, and has a
- * thread write them while training goes on. Waits if the last checkpoint is not
- * complete. If it cannot be written, a later call is FCDP_FILE_FAILED. `job` is
- * a JSON object of the caller's own, such as the position in its data; null
- * is "{}". */
+/* Copies the states after the last step that was run. A thread writes them
+ * while training continues. Collective. Waits if the last checkpoint is not
+ * complete. If it cannot be written, a later call returns FCDP_FILE_FAILED.
+ * `job` is a JSON object of the caller, such as the position in its data; null
+ * means "{}". */
 fcdp_status fcdp_session_save_checkpoint(fcdp_session *session,
                                          const char *job);
-/* Collective. Waits until the last checkpoint is complete. fcdp_session_close
+/* Waits until the last checkpoint is complete. Collective. fcdp_session_close
  * does it, too. */
 fcdp_status fcdp_session_finish_checkpoint(fcdp_session *session);
-/* Optimizer steps that were run, those before a loaded checkpoint included. */
+/* Returns the number of optimizer steps that were run, including those before a
+ * loaded checkpoint. */
 int64_t fcdp_session_num_steps(const fcdp_session *session);
 
-/* Sets the base learning rate instead of the one that was compiled in. It is
- * finite and at least 0. */
+/* Sets the base learning rate instead of the one that was compiled in. It must
+ * be finite and at least 0. */
 fcdp_status fcdp_session_set_learning_rate(fcdp_session *session, double base);
-/* Sets by which factor of the base rate each step trains, as fcdp-run
- * --schedule does: "cosine,warmup=100,steps=10000,min=0.1". docs/optimizers.md
- * has all of them. */
+/* Sets the factor on the base rate for each step, in the form of fcdp-run
+ * --schedule: "cosine,warmup=100,steps=10000,min=0.1". docs/optimizers.md
+ * describes all schedules. */
 fcdp_status fcdp_session_set_schedule(fcdp_session *session,
                                       const char *schedule);
-/* Both hold from the next step on, and must be the same on all ranks, as
- * fcdp_session_combine checks. Checkpoints have what was set, as the members
- * "learning_rate" and "schedule" of `job`, and loading one sets it again. */
+/* Base rate and schedule apply from the next step on, and must be equal on all
+ * ranks, which fcdp_session_combine checks. Checkpoints store them as the
+ * members "learning_rate" and "schedule" of `job`, and loading a checkpoint
+ * sets them again. */
 
-/* The learning rate of the next step. */
+/* Returns the learning rate of the next step. */
 double fcdp_session_learning_rate(const fcdp_session *session);
 
 typedef enum fcdp_state_role {
@@ -290,34 +306,34 @@ typedef enum fcdp_state_role {
 } fcdp_state_role;
 
 /* Sets a parameter, a buffer or an optimizer state from its whole tensor, of
- * which each rank keeps its shard. Before the first step only. A parameter that
- * has a master sets it, too, and a master sets its parameter, rounded. */
+ * which each rank keeps its shard. Before the first step only. A parameter with
+ * a master sets the master, too, and a master sets its parameter, rounded. */
 fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role,
                                    const fcdp_tensor *value);
-/* Collective. Collects the whole tensor on rank 0, where `bytes` is its size;
- * other ranks may pass null and 0. Moments have the parameter's type, or
+/* Collects the whole tensor on rank 0, where `bytes` is its size; other ranks
+ * may pass null and 0. Collective. Moments have the parameter's type, or
  * FCDP_F32 if it has a master. */
 fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role, void *data,
                                    size_t bytes);
-/* How many updates the optimizer has made of a parameter. Setting it is for
- * before the first step only. */
+/* Return and set the number of updates that the optimizer has made of a
+ * parameter. It may be set before the first step only. */
 fcdp_status fcdp_session_get_update_count(fcdp_session *session,
                                           const char *name, int64_t *count);
 fcdp_status fcdp_session_set_update_count(fcdp_session *session,
                                           const char *name, int64_t count);
 
-/* Collective. Runs one optimizer step on `count` tensors: all inputs of
- * micro-batch 0 in the step's order, then those of micro-batch 1, and so on.
- * Those of a step of several shapes may be smaller than its inputs: the step
- * runs in the smallest shape that the tensors of all ranks fit into, to which
- * they are padded with zeros. Ranks agree on that before the step, and on the
- * sum of the weights of a step that weights its losses. */
+/* Runs one optimizer step on `count` tensors: all inputs of micro-batch 0 in
+ * the step's order, then those of micro-batch 1, and so on. Collective. For a
+ * step of several shapes, tensors may be smaller than the inputs. The step runs
+ * in the smallest shape that the tensors of all ranks fit into, and pads them
+ * as the option `padding` says. Ranks agree on the shape before the step, and
+ * on the sum of the weights if the step weights its losses. */
 fcdp_status fcdp_session_run(fcdp_session *session, const fcdp_tensor *inputs,
                              size_t count);
 
-/* Byte counts are of the step or evaluation alone. */
+/* The figures of a step or an evaluation. Byte counts are for it alone. */
 typedef struct fcdp_figures {
   /* The mean, weighted if the step weights its losses (docs/batches.md). */
   double loss;
@@ -331,35 +347,35 @@ typedef struct fcdp_figures {
   /* Steps of this session, up to this one, that made no update because a loss
    * or a gradient was not finite. */
   uint64_t skipped_steps;
-  /* The norm of all gradients before they are clipped, and what the loss was
-   * scaled by; -1 in a step that does not clip, or does not scale. */
+  /* The norm of all gradients before they are clipped, and the loss scale; -1
+   * in a step that does not clip, or does not scale. */
   double gradient_norm, loss_scale;
 } fcdp_figures;
 
-/* Waits for the oldest step that was run and not read. `losses` receives this
- * rank's, one for each micro-batch; `figures` are this rank's. Both may be
- * null. On the CPU each step must be read before the next is run; on a GPU two
- * may be unread, so that reading one does not keep the device waiting. */
+/* Waits for the oldest step that was run and not read. `losses` gets this
+ * rank's losses, one for each micro-batch, and `figures` this rank's figures.
+ * Both may be null. On the CPU each step must be read before the next is run.
+ * On a GPU two may be unread, so that the device works while one is read. */
 fcdp_status fcdp_session_read(fcdp_session *session, double *losses,
                               fcdp_figures *figures);
-/* Steps that were run and not read, and how many there may be. */
+/* Return the number of steps that were run and not read, and its limit. */
 size_t fcdp_session_num_unread(const fcdp_session *session);
 size_t fcdp_session_max_unread(const fcdp_session *session);
-/* Collective. The figures of the step that was read last, over all ranks:
- * bytes are summed over a node's ranks, the greatest over nodes; the loss is
- * the mean; times and peaks are the greatest. */
+/* Combines the figures of the step that was read last over all ranks.
+ * Collective. Bytes are summed over a node's ranks, the greatest over nodes;
+ * the loss is the mean; times and peaks are the greatest. */
 fcdp_status fcdp_session_combine(fcdp_session *session, fcdp_figures *figures);
 
-/* Evaluations: docs/batches.md. The inputs of a batch; none if the step was
- * compiled without an evaluation. */
+/* Return the inputs of a batch of an evaluation (docs/batches.md); none if
+ * the step was compiled without an evaluation. */
 size_t fcdp_session_num_eval_inputs(const fcdp_session *session);
 fcdp_status fcdp_session_eval_input(const fcdp_session *session, size_t index,
                                     fcdp_tensor_info *info);
-/* Collective. Evaluates the model between steps, all of which must have been
- * read, on as many batches on each rank. `inputs` has `count` tensors: all
- * inputs of batch 0, then those of batch 1, and so on. `figures`, which may be
- * null, are those of all ranks, as in fcdp_session_combine; the loss is the
- * mean over batches and ranks. Training does not notice. */
+/* Evaluates the model between steps, all of which must have been read, on the
+ * same number of batches on each rank. Collective. `inputs` has `count`
+ * tensors: all inputs of batch 0, then those of batch 1, and so on. `figures`,
+ * which may be null, gets the figures of all ranks, as in fcdp_session_combine;
+ * the loss is the mean over batches and ranks. Training is not affected. */
 fcdp_status fcdp_session_evaluate(fcdp_session *session,
                                   const fcdp_tensor *inputs, size_t count,
                                   size_t batches, fcdp_figures *figures);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One number of what all ranks have measured.
+// Combines the measurements of all ranks in one number.
 #pragma once
 
 #include "core/Backend.h"
@@ -15,7 +15,8 @@ namespace fcdp {
 /// ranks have measured, in the order of world ranks. `axis` is the axis of a
 /// collective. A rank that is early at a collective waits for the others, so
 /// the shortest time of a group is the transfer; among groups that share a
-/// node's links, the longest counts. Other operations take their mean.
+/// node's links, the longest counts. For other operations the result is the
+/// mean.
 double secondsOverRanks(const Mesh &mesh, std::optional<Axis> axis,
                         const std::vector<double> &ofRanks);
 

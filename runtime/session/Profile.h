@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Durations of operations over the steps of a run. docs/profile.md describes
-// the file.
+// Measures durations of operations over the steps of a run. docs/profile.md
+// describes the file.
 #pragma once
 
 #include "collectives/Job.h"
@@ -20,11 +20,12 @@ class Profile {
 public:
   Profile(const StepPlan &plan, Job &job) : plan(plan), job(job) {}
 
-  /// The step that `recorder` has. All ranks call it after each step that
+  /// Adds the step in `recorder`. All ranks call it after each step that
   /// counts.
   void add(const StepRecorder &recorder);
 
-  /// The file's text, on rank 0, which alone has all ranks' times.
+  /// Returns the file's text on rank 0, the only rank that has all ranks'
+  /// times.
   std::string toJson() const;
 
 private:
@@ -32,7 +33,7 @@ private:
   struct Entry {
     /// "operators" or "operations".
     bool isOperator;
-    /// Its keys, but for "seconds" and "calls".
+    /// The JSON members that are its keys, without "seconds" and "calls".
     std::string keys;
     size_t calls = 0;            ///< in a step
     std::vector<double> seconds; ///< of a call, one for each step
@@ -42,13 +43,15 @@ private:
   struct Sample {
     size_t entry;
     double seconds;
-    /// The ranks that an operation waits for; none if it is the rank's own.
+    /// The axis of the ranks that an operation waits for; none if it waits for
+    /// no other rank.
     std::optional<Axis> axis;
     bool isOnCompute = false;
-    /// How often compute has waited before it, if it is on compute.
+    /// The number of times that compute has waited before it, if it is on
+    /// compute.
     size_t segment = 0;
 
-    /// Whether the rank's compute stream runs it without other ranks.
+    /// Returns whether the rank's compute stream runs it without other ranks.
     bool isAlone() const { return isOnCompute && !axis; }
   };
 
@@ -59,7 +62,7 @@ private:
                      std::vector<Sample> &samples);
   /// Returns, for each segment, the time of the slowest rank over the mean, for
   /// work that a rank does alone. A segment ends at a wait, because the wait is
-  /// for data of other ranks, which have waited for the slowest.
+  /// for data of other ranks, which in turn have waited for the slowest.
   std::vector<double> findDelays(const std::vector<Sample> &samples,
                                  const std::vector<double> &all) const;
   size_t getEntry(const plan::OpT &op, const std::string &operatorKey);

@@ -17,7 +17,7 @@ struct CompileOptions {
   std::string archive;
   /// The archive of the evaluation, or a step as text; empty if there is none.
   std::string evaluation;
-  /// Print the plan as JSON instead of a summary.
+  /// Whether the plan is printed as JSON instead of a summary.
   bool printPlan = false;
   /// Whether remarks are printed.
   bool remarks = false;

@@ -6,7 +6,8 @@
 
 namespace fcdp {
 
-/// Compiles as asked; prints errors to `errors` and what was made to `output`.
+/// Compiles a step by its options. Prints errors to `errors` and a summary of
+/// the result to `output`.
 mlir::LogicalResult compile(const CompileOptions &options,
                             llvm::raw_ostream &output,
                             llvm::raw_ostream &errors);

@@ -23,52 +23,55 @@ struct Options {
   std::vector<std::string> weights;
   int64_t steps = 1;
   std::vector<InputOption> inputs;
-  /// The elements that are padding in rows of a step of several shapes, by
-  /// input name.
+  /// The padding of rows of a step of several shapes, by input name.
   std::map<std::string, double> padding;
-  /// None: those of the checkpoint, or else the compiled rate, constantly.
+  /// The learning rate; none for that of the checkpoint, or else the compiled
+  /// rate.
   std::optional<double> learningRate;
   std::optional<Schedule> schedule;
   DataOptions data;
   EvaluationOptions evaluation;
   /// The folder for checkpoints; empty to save none.
   std::string saveDir;
-  /// None: at the end only.
+  /// The number of steps between checkpoints; none for one checkpoint at the
+  /// end.
   std::optional<int64_t> saveEvery;
   std::optional<uint32_t> keep;
-  /// --resume was given, and with a path.
+  /// Whether --resume was given, and its path.
   bool isResumed = false;
   std::string resumeFrom;
   std::optional<uint32_t> nodes, ranksPerNode;
   std::string json, profile, trace, probe;
-  /// Steps that the profile is of. None: all but the first.
+  /// The number of steps that are profiled; none for all except the first.
   std::optional<int64_t> profileSteps;
-  /// No step runs: the environment is described.
+  /// Whether the environment is described instead of running a step.
   bool reportsEnvironment = false;
-  /// --probe-cluster measures GPUs.
+  /// Whether --probe-cluster measures GPUs.
   bool probesGpus = false;
   /// The folder of TensorBoard's event files; empty for none.
   std::string tensorboard;
-  /// Of so many steps one is printed.
+  /// One of so many steps is printed.
   int64_t logEvery = 1;
-  /// What --params-out writes; an empty path writes nothing.
+  /// The parameters that --params-out writes; nothing if the path is empty.
   ParameterOutput params;
   std::optional<int> threads;
   uint64_t seed = 0;
   std::optional<double> timeout;
   std::string interface;
-  /// Operators give the same bits in each run.
+  /// Whether operators give the same bits in each run.
   bool deterministic = false;
-  /// NCCL sums gradients.
+  /// Whether NCCL adds gradients.
   bool reducesByNccl = false;
-  /// Operators of a micro-batch are launched as CUDA graphs, where they may be.
+  /// Whether operators of a micro-batch are launched as CUDA graphs where that
+  /// is possible.
   bool cudaGraphs = false;
   OnNonfinite onNonfinite = OnNonfinite::Stop;
-  /// None: that of the checkpoint, or else the default.
+  /// The scaling of the loss; none for that of the checkpoint, or else the
+  /// default.
   std::optional<LossScaling> lossScaling;
 };
 
-/// The files that rank 0 makes, by option.
+/// Returns the files that rank 0 makes, by option.
 std::vector<NamedFile> outputFiles(const Options &options);
 
 /// Returns the options, or none after printing the help. Throws

@@ -26,7 +26,7 @@ struct RankFiles {
   std::unique_ptr<EvaluationInputs> evaluation;
   /// Null without inputs, and before training.
   std::unique_ptr<ReadAhead> ahead;
-  /// Null on ranks but the first.
+  /// Null on all ranks except the first.
   std::unique_ptr<OutputFiles> outputs;
   std::unique_ptr<JsonLog> log;
   std::unique_ptr<EventFile> events;
@@ -34,10 +34,10 @@ struct RankFiles {
   std::string profile;
 };
 
-/// Opens what the command line names. Throws std::runtime_error.
+/// Opens the files of the command line. Throws std::runtime_error.
 void openFiles(const Options &options, const StepPlan &plan,
                const Launch &launch, RankFiles &files);
-/// Looks at all values of the inputs, which may take minutes.
+/// Checks all values of the inputs, which may take minutes.
 void scanFiles(const Launch &launch, const RankFiles &files);
 
 } // namespace fcdp::run

@@ -3,9 +3,9 @@
 
 namespace fcdp::run {
 
-/// Does what the command line of fcdp-run asks for, as one rank of a job or as
-/// the launcher of all of them, and returns its exit code. Prints errors. Ranks
-/// that it starts do not return.
+/// Runs the command line of fcdp-run, as one rank of a job or as the launcher
+/// of all ranks, and returns its exit code. Prints errors. Ranks that it starts
+/// do not return.
 int runTool(int argc, char **argv);
 
 } // namespace fcdp::run

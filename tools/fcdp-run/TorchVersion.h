@@ -4,9 +4,9 @@
 
 namespace fcdp::run {
 
-/// Throws std::runtime_error if the libtorch of this process is not of the
-/// version that fcdp was built with: its binary interface is another one, and
-/// what fails then does not say so.
+/// Throws std::runtime_error if the libtorch of this process has another
+/// version than the one that fcdp was built with. Its binary interface differs,
+/// and the errors that follow would not show the cause.
 void requireTorchVersion();
 
 } // namespace fcdp::run

@@ -19,8 +19,7 @@
 
 namespace fcdp::run {
 
-/// Does what the command line requests with an open session. Used by one
-/// thread.
+/// Runs the steps of the command line with an open session. Used by one thread.
 class TrainingRun {
 public:
   TrainingRun(const Options &options, Session &session, RankFiles &files)
@@ -29,9 +28,10 @@ public:
         mustAgreeOnNeeds(mustAgree(session.plan())), timeLeft(options.steps) {}
 
   void run();
-  /// The signal that ended the run early, or 0.
+  /// Returns the signal that ended the run early, or 0.
   int stoppedBy() const { return stopped; }
-  /// What has ended well is elsewhere than it should be: a sentence each.
+  /// Returns a sentence for each output that is complete, but at another path
+  /// than requested.
   const std::vector<std::string> &problems() const { return kept; }
 
 private:
@@ -44,18 +44,19 @@ private:
   void train();
   void readAhead();
   void readStepsAhead(std::vector<size_t> bytes);
-  /// Collective. Returns what the step that is run next needs.
+  /// Returns the requirements of the next step's inputs. Collective.
   StepNeeds agreeOnNeeds();
   void runStep();
   /// Reads and prints the oldest step that is not yet printed.
   void finishStep();
   /// Prints and logs the last step that was read, on rank 0.
   void report(const std::vector<int64_t> &epochs);
-  /// Whether a line is printed for that step.
+  /// Returns whether a line is printed for that step.
   bool isPrinted() const;
   /// Evaluates the model after the last step.
   void evaluate();
-  /// Ends the run if it only evaluates, and warns otherwise.
+  /// Reports a nonfinite loss or gradient. Ends the run if it only evaluates,
+  /// and warns otherwise.
   void tellNonfinite(const StepStats &stats);
   void save();
   void printSaved();
@@ -64,7 +65,7 @@ private:
   void saveWeights();
   void saveRecords();
   void saveTrace();
-  /// Writes a file of the command line, or keeps its text elsewhere.
+  /// Writes a file of the command line, or keeps its text in another folder.
   void writeOrKeep(const std::string &option, const std::string &path,
                    const std::string &end, const std::string &text);
   void keepUnwrittenLines();
@@ -73,7 +74,8 @@ private:
   Session &session;
   RankFiles &files;
   Progress progress;
-  /// What a step needs, known ahead of it.
+  /// The requirements of a step's inputs, on which ranks agreed before the
+  /// step.
   struct Agreed {
     int64_t step;
     StepNeeds needs;
@@ -83,7 +85,7 @@ private:
   /// Null unless all steps are profiled.
   std::unique_ptr<Profile> profile;
   int64_t firstStep = 0;
-  /// Steps of the job that made no update.
+  /// The number of the job's steps that made no update.
   int64_t skippedSteps = 0;
   /// The step of the last checkpoint in --save-dir.
   std::optional<int64_t> lastSaved, lastEvaluated;
@@ -97,7 +99,7 @@ private:
   std::vector<std::string> kept;
   StepStats lastStats;
   TimeLeft timeLeft;
-  /// The lines about bytes that were printed last.
+  /// The lines about bytes that were printed last, which are not repeated.
   std::string printedBytes;
 };
 

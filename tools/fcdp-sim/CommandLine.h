@@ -10,13 +10,13 @@ namespace fcdp {
 
 /// The command line of fcdp-sim.
 struct SimulateOptions {
-  /// Steps, and the strategies to plan each with; neither is empty.
+  /// The steps, and the strategies to plan each of them with; neither is empty.
   std::vector<std::string> inputs, strategies;
   StepOptions step;
   bool json = false;
   /// The file for the trace of the only step; none if empty.
   std::string trace;
-  /// A trace of fcdp-run's, to show beside the one step; none if empty.
+  /// A trace of fcdp-run to show beside the one step; none if empty.
   std::string measured;
   /// The file for the page about all steps; none if empty.
   std::string report;

@@ -6,7 +6,7 @@
 
 namespace fcdp {
 
-/// Simulates as asked; prints errors to `errors` and results to `output`.
+/// Simulates by the options. Prints errors to `errors` and results to `output`.
 mlir::LogicalResult simulate(const SimulateOptions &options,
                              llvm::raw_ostream &output,
                              llvm::raw_ostream &errors);

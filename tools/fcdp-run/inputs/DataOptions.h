@@ -13,24 +13,25 @@ namespace fcdp::run {
 /// The part of each file that is read.
 enum class Split { Train, Validation };
 
-/// Which rows of the inputs are read, and in what order.
+/// The rows of the inputs that are read, and their order.
 struct DataOptions {
-  /// Each epoch reads the rows in another random order; none: in the order of
-  /// the files.
+  /// The seed by which each epoch reads the rows in another random order; none
+  /// for the order of the files.
   std::optional<uint64_t> shuffleSeed;
-  /// How many rows of each file are read in a period, which has as many rows as
-  /// their sum. Empty: an epoch reads all rows of all files.
+  /// The number of rows of each file that are read in a period, which has as
+  /// many rows as their sum. If it is empty, an epoch reads all rows of all
+  /// files.
   std::vector<uint32_t> weights;
-  /// The share of each file's rows, in millionths and at its end, that training
-  /// does not read; below a million.
+  /// The share of each file's rows, at its end, that training does not read, in
+  /// millionths; below a million.
   uint32_t validationMillionths = 0;
   Split split = Split::Train;
 };
 
-/// Parses "KEY=VALUE,...", or nothing. Throws std::runtime_error.
+/// Parses "KEY=VALUE,...", or an empty text. Throws std::runtime_error.
 DataOptions parseDataOptions(const std::string &text);
 
-/// Returns the one text of equal options; `parseDataOptions` is the inverse.
+/// Returns the same text for equal options; `parseDataOptions` is the inverse.
 std::string toText(const DataOptions &options);
 
 } // namespace fcdp::run

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order in which a job reads the rows of its inputs.
+// Defines the order in which a job reads the rows of its inputs.
 #pragma once
 
 #include "inputs/DataOptions.h"
@@ -16,27 +16,26 @@ struct RowPlace {
   int64_t row;
 };
 
-/// Gives each position in the data, which counts from 0 over all ranks and
-/// micro-batches of a job, a row. A function of the options and the files'
-/// numbers of rows alone: neither ranks nor micro-batches change it.
-/// python/fcdp/data.py has the same one. Immutable, hence thread-safe.
+/// The order of rows. It maps each position, which counts from 0 over all ranks
+/// and micro-batches of a job, to a row. It depends only on the options and the
+/// numbers of rows of the files, not on ranks or micro-batches.
+/// python/fcdp/data.py computes the same. Immutable, hence thread-safe.
 ///
 /// Rows that have epochs in common are a series: all rows of all files or, with
-/// weights, those of one file. Rows that the split does not have are in none.
+/// weights, the rows of one file. Rows outside of the split are in no series.
 class DataOrder {
 public:
   /// `fileRows` has the number of rows of each file, at least 1. Throws
-  /// std::runtime_error unless there are as many weights, if any, or if a file
-  /// is too short to be split.
+  /// std::runtime_error if there are weights but not one for each file, or if a
+  /// file is too short to be split.
   DataOrder(const DataOptions &options, const std::vector<int64_t> &fileRows);
 
   RowPlace at(int64_t position) const;
 
   size_t numSeries() const { return rowsOfSeries.size(); }
   int64_t rowsOf(size_t series) const { return rowsOfSeries[series]; }
-  /// How often all rows of a series have been read, and of which of its epochs,
-  /// from 1, the last row was, when the rows of `position` positions have been
-  /// read.
+  /// Return how often all rows of a series have been read before `position`,
+  /// and the epoch, counted from 1, of the last row before it.
   int64_t epochsBefore(size_t series, int64_t position) const;
   int64_t epochAt(size_t series, int64_t position) const;
 
@@ -45,7 +44,7 @@ private:
   int64_t countBefore(size_t series, int64_t position) const;
 
   DataOptions options;
-  /// What the split has of each file.
+  /// The rows of each file that are in the split.
   std::vector<int64_t> firstRows, rowsOfFiles;
   std::vector<int64_t> rowsOfSeries;
   /// None without weights.

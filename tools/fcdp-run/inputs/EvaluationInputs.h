@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a job evaluates the model on.
+// The inputs of a job's evaluations.
 #pragma once
 
 #include "inputs/Inputs.h"
@@ -10,21 +10,22 @@
 
 namespace fcdp::run {
 
-/// The options about evaluations.
+/// The options of evaluations.
 struct EvaluationOptions {
-  /// None: at the end only.
+  /// The number of steps between evaluations; none for one evaluation at the
+  /// end.
   std::optional<int64_t> every;
-  /// Batches of each rank. None: as many as the rows allow.
+  /// The number of batches on each rank; none for as many as the rows allow.
   std::optional<int64_t> batches;
-  /// Empty: the rows that --data holds out.
+  /// The inputs; empty for the rows that --data holds out.
   std::vector<InputOption> inputs;
-  /// The checkpoint with the least loss is kept, too.
+  /// Whether the checkpoint with the least loss is kept, too.
   bool keepBest = false;
-  /// The run trains nothing.
+  /// Whether the run trains nothing.
   bool isAlone = false;
 };
 
-/// The inputs of one evaluation after another, all of the same rows. Immutable,
+/// The inputs of evaluations, each of which reads the same rows. Immutable,
 /// hence thread-safe.
 class EvaluationInputs {
 public:
@@ -35,9 +36,9 @@ public:
        const std::vector<InputOption> &inputs, const DataOptions &data);
 
   void checkValues() const { inputs.checkValues(); }
-  /// Batches of each rank.
+  /// Returns the number of batches on each rank.
   int64_t numBatches() const { return batches; }
-  /// Reads an input, counted from the evaluation's first.
+  /// Reads an input, counted from the first one of the evaluation.
   void read(size_t input, int64_t batch, uint32_t rank,
             std::span<std::byte> out) const {
     inputs.read(input, /*step=*/0, batch, rank, out);

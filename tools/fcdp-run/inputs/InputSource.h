@@ -13,8 +13,8 @@
 
 namespace fcdp::run {
 
-/// Immutable once made, hence thread-safe. Functions throw std::runtime_error
-/// that names file and input.
+/// A source of rows. Immutable once made, hence thread-safe. Functions throw
+/// std::runtime_error that names file and input.
 class InputSource {
 public:
   virtual ~InputSource() = default;
@@ -26,10 +26,10 @@ public:
   /// Returns the shape of rows before they are padded to that of the input.
   virtual const Shape &rowShape() const = 0;
   /// Writes a row, of the input's shape and type. Throws at a value that the
-  /// input may not hold.
+  /// input may not have.
   virtual void read(int64_t row, std::span<std::byte> out) const = 0;
-  /// Looks at all values of a file that is not too large for it; throws at the
-  /// first that the input may not hold.
+  /// Checks all values of a file, unless the file is too large. Throws at the
+  /// first value that the input may not have.
   virtual void checkValues() const = 0;
 };
 
@@ -38,7 +38,7 @@ bool isRandom(const std::string &spec);
 /// An element of a list of files.
 struct InputFile {
   std::string path;
-  /// "u16+1", or empty for an array.
+  /// The type of tokens, "u16+1", or empty for an array.
   std::string tokens;
 };
 InputFile fileOf(const std::string &spec);
@@ -47,11 +47,12 @@ InputFile fileOf(const std::string &spec);
 /// tokens or ".npy"; others are part of a name.
 std::vector<std::string> splitFiles(const std::string &spec);
 
-/// The path in one element of such a list.
+/// Returns the path in one element of such a list.
 std::string pathOf(const std::string &file);
 
-/// `random:SEED[:LIMIT]`, `FILE:u16|i32|i64[+k]` or `FILE` (.npy). With `pad`
-/// arrays in files may have smaller rows than the input, which are padded.
+/// Opens `random:SEED[:LIMIT]`, `FILE:u16|i32|i64[+k]` or `FILE` (.npy). With
+/// `pad`, arrays in files may have smaller rows than the input, which are
+/// padded.
 std::unique_ptr<InputSource> openInput(const std::string &spec,
                                        const plan::InputT &input,
                                        const PadElement *pad = nullptr);
@@ -66,15 +67,16 @@ std::unique_ptr<InputSource> makeRandom(uint64_t seed,
                                         std::optional<int64_t> limit,
                                         const plan::InputT &input);
 
-/// The largest file of which all values are looked at before the first step.
+/// The size of the largest file whose values are all checked before the first
+/// step, in bytes.
 inline constexpr size_t kMostCheckedBytes = size_t(1) << 30;
 
 bool isInteger(DType type);
 
-/// "'tokens.bin' for input 'ids'", as messages begin.
+/// Returns "'tokens.bin' for input 'ids'", with which messages begin.
 std::string describe(const std::string &file, const plan::InputT &input);
 
-/// Throws if the input may not hold `value`.
+/// Throws if the input may not have this value.
 void checkValue(int64_t value, int64_t position, const std::string &file,
                 const plan::InputT &input);
 

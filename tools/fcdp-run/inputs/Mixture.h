@@ -7,16 +7,17 @@
 namespace fcdp::run {
 
 /// Spreads the rows of several files over positions by whole weights. A period
-/// has as many positions as the weights' sum, and each file as many of them as
-/// its weight, spread evenly ("smooth weighted round-robin", as in nginx): each
-/// position goes to the file that is most behind, the first one of equals.
-/// python/fcdp/data.py has the same. Immutable, hence thread-safe.
+/// has as many positions as the weights' sum, and each file has as many of them
+/// as its weight, spread evenly ("smooth weighted round-robin", as in nginx).
+/// Each position goes to the file that has the fewest relative to its weight,
+/// or to the first of several such files. python/fcdp/data.py computes the
+/// same. Immutable, hence thread-safe.
 class Mixture {
 public:
   explicit Mixture(const std::vector<uint32_t> &weights);
 
   size_t fileAt(int64_t position) const;
-  /// How many of the positions before `position` are of `file`.
+  /// Returns the number of positions before `position` that belong to `file`.
   int64_t countBefore(size_t file, int64_t position) const;
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step needs to know of its rows ahead of it.
+// Finds the requirements of a step's rows before the step runs.
 #pragma once
 
 #include "inputs/ReadAhead.h"
@@ -8,14 +8,14 @@
 
 namespace fcdp::run {
 
-/// Whether ranks agree on what a step needs, for which they look at the rows of
-/// all its micro-batches ahead of it.
+/// Returns whether ranks agree on the requirements of a step, for which they
+/// read the rows of all its micro-batches before it.
 inline bool mustAgree(const StepPlan &plan) {
   return plan.numVariants() > 1 || plan.weightsLoss();
 }
 
-/// Returns what the rows of a step need on world rank `rank`: all inputs of
-/// micro-batch 0, then those of micro-batch 1, and so on. Throws
+/// Returns the requirements of a step's rows on world rank `rank`. `rows` has
+/// all inputs of micro-batch 0, then those of micro-batch 1, and so on. Throws
 /// SessionError(InputMismatch) if a weight of a loss is negative, infinite or
 /// NaN.
 StepNeeds findNeeds(const StepPlan &plan, const Shapes &shapes, uint32_t rank,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The header of a .npy file.
+// Parses the header of a .npy file.
 #pragma once
 
 #include "plan/StepPlan.h"

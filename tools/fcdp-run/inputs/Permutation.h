@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random permutations that are computed element by element.
+// Computes random permutations element by element.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ public:
   int64_t operator()(int64_t index) const;
 
 private:
-  /// Four rounds are enough for a large domain (Luby and Rackoff, 1988); a
-  /// small one needs more to come near to all permutations.
+  /// The number of rounds. Four are enough for a large domain (Luby and
+  /// Rackoff, 1988); a small one needs more to reach nearly all permutations.
   static constexpr int kRounds = 12;
 
   uint64_t permuteAll(uint64_t value) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads a rank's inputs while it computes.
+// Reads a rank's inputs while the rank computes.
 #pragma once
 
 #include "session/LossWeight.h"
@@ -16,8 +16,8 @@
 
 namespace fcdp::run {
 
-/// Reads one micro-batch, or one step, ahead, by a thread of its own, into
-/// memory that is allocated once. Used by one thread beside its own.
+/// Reads one micro-batch, or one step, ahead of its use, on a thread of its own
+/// and into memory that is allocated once. One other thread uses it.
 class ReadAhead {
 public:
   /// Reads an input of micro-batch `number`; these count from 0 over all steps.
@@ -25,11 +25,11 @@ public:
                                   std::span<std::byte> out)>;
 
   using Buffers = std::vector<std::vector<std::byte>>;
-  /// Looks at all inputs once they have been read.
+  /// Inspects all inputs after they have been read.
   using Inspect = std::function<StepNeeds(const Buffers &inputs)>;
 
-  /// Begins to read micro-batch `first`; `last` is the last one. `bytes` has
-  /// the size of each input. For whole steps these are numbers of steps, and
+  /// Begins to read micro-batch `first`, and ends with `last`. `bytes` has the
+  /// size of each input. To read whole steps, pass the numbers of steps, and
   /// the inputs of all their micro-batches. `inspect` may be null.
   ReadAhead(const std::vector<size_t> &bytes, int64_t first, int64_t last,
             Read read, Inspect inspect = nullptr);
@@ -38,20 +38,20 @@ public:
   ReadAhead(const ReadAhead &) = delete;
   ReadAhead &operator=(const ReadAhead &) = delete;
 
-  /// Waits for the current micro-batch, and copies an input of it to `out`. The
-  /// last input makes the next micro-batch the current one. Inputs are asked
-  /// for in their order. Throws what reading this micro-batch threw.
+  /// Waits for the current micro-batch, and copies one of its inputs to `out`.
+  /// The last input makes the next micro-batch the current one. Inputs must be
+  /// taken in their order. Throws the error of reading this micro-batch.
   void take(size_t input, std::span<std::byte> out);
-  /// The same, with what `use` makes of the input.
+  /// Does the same, but passes the input to `use`.
   void take(size_t input,
             const std::function<void(std::span<const std::byte>)> &use);
-  /// Waits for the current micro-batch, of which there must be one, and returns
-  /// what `inspect` said of it. Throws what reading it threw.
+  /// Waits for the current micro-batch, which must exist, and returns the
+  /// result of `inspect` for it. Throws the error of reading it.
   StepNeeds inspected();
 
 private:
   void readAll(int64_t last);
-  /// Returns whether to go on.
+  /// Returns whether to continue.
   bool waitUntilTaken();
 
   const Read read;

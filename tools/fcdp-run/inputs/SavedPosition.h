@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The position in the data, as checkpoints have it.
+// Saves the position in the data in checkpoints, and restores it.
 #pragma once
 
 #include "checkpoint/Json.h"
@@ -10,13 +10,13 @@
 
 namespace fcdp::run {
 
-/// The members of a checkpoint's "job" that tell where step `step` begins, and
-/// what the position refers to.
+/// Returns the members of a checkpoint's "job" with the position at which step
+/// `step` begins, and the data that it refers to.
 nlohmann::ordered_json describePosition(const Inputs &inputs, int64_t step);
 
-/// Has step `step` begin where a checkpoint's "job", `saved`, says, if it does.
-/// Returns a sentence for each difference between the job's data and these
-/// inputs. Throws std::runtime_error if the position is out of range.
+/// Makes step `step` begin at the position in a checkpoint's "job", `saved`, if
+/// it has one. Returns a sentence for each difference between the job's data
+/// and these inputs. Throws std::runtime_error if the position is out of range.
 std::vector<std::string> goOnAtPosition(const JsonNode &saved, int64_t step,
                                         Inputs &inputs);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shapes of a step, and which of them rows of files need.
+// Finds the shape of a step that rows of files need.
 #pragma once
 
 #include "session/Padding.h"
@@ -10,16 +10,17 @@
 
 namespace fcdp::run {
 
-/// Rows have the greatest shape. A row needs the least variant outside whose
-/// shapes it has nothing but padding. Immutable, hence thread-safe.
+/// The shapes of a step. Rows have the greatest shape. A row needs the least
+/// variant outside of whose shapes it has only padding. Immutable, hence
+/// thread-safe.
 class Shapes {
 public:
-  /// `padding` has the elements that are padding, by input name; 0 for other
+  /// `padding` has the values that are padding, by input name; 0 for other
   /// inputs. Throws std::runtime_error if it names no input of the step, or one
   /// that cannot have that value, or if the step has one shape.
   Shapes(const StepPlan &plan, const std::map<std::string, double> &padding);
 
-  /// Returns whether the step has several.
+  /// Returns whether the step has several shapes.
   bool areSeveral() const { return variants > 1; }
   /// The padding of an input, or null if the step has one shape.
   const PadElement *padding(size_t input) const {

@@ -12,7 +12,8 @@ inline uint64_t mixBits(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): any two seeds give unrelated streams.
+/// The generator SplitMix64 (Steele, Lea, Flood 2014): any two seeds give
+/// unrelated streams.
 class SplitMix {
 public:
   explicit SplitMix(uint64_t seed) : state(seed) {}

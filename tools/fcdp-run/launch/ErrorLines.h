@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Several ranks' standard errors, made one.
+// Joins the standard errors of several ranks.
 #pragma once
 
 #include <string>
 
 namespace fcdp::run {
 
-/// Passes on what ranks print, but of all their error lines only the first.
+/// Passes on what ranks print, but only the first of all their error lines.
 /// Used by one thread.
 class ErrorLines {
 public:
-  /// Reads all that is there from a rank's pipe, which does not block; false at
-  /// its end. `rest` keeps an unfinished line between calls.
+  /// Reads all available bytes from a rank's pipe, which does not block.
+  /// Returns false at its end. `rest` keeps an unfinished line between calls.
   bool readFrom(int pipe, std::string &rest);
   /// Prints an error unless one was printed.
   void print(const std::string &message);

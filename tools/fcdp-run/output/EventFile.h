@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The files of --tensorboard.
+// Writes the files of --tensorboard.
 #pragma once
 
 #include "core/FileDescriptor.h"
@@ -14,25 +14,25 @@
 
 namespace fcdp::run {
 
-/// A figure of a step, by the name that TensorBoard shows.
+/// A figure of a step, with its name in TensorBoard.
 using Scalar = std::pair<std::string, float>;
 
 /// Writes TensorBoard's event files: records of the TFRecord format, each of
-/// which is a message `tensorflow.Event`. Each event is there whole as soon as
-/// it is written, so that TensorBoard can show it while the run goes on. Used
-/// by one thread. The constructor and `begin` throw std::runtime_error.
+/// which is a message `tensorflow.Event`. Each event is complete as soon as it
+/// is written, so that TensorBoard can show it during the run. Used by one
+/// thread. The constructor and `begin` throw std::runtime_error.
 ///
-/// The few fields that are needed are encoded here: libtorch has a copy of
-/// protobuf inside, which a second one in the process could conflict with, and
-/// the runtime alone is built where only libtorch is installed.
+/// The few fields are encoded here without protobuf. libtorch contains a copy
+/// of protobuf, with which a second one in the process could conflict, and the
+/// runtime is also built where only libtorch is installed.
 class EventFile {
 public:
-  /// Makes the folder if there is none, and checks that it can be written to.
-  /// An empty path: nothing is written.
+  /// Creates the folder if it does not exist, and checks that it can be written
+  /// to. If the path is empty, nothing is written.
   explicit EventFile(const std::string &folder);
 
-  /// Creates a file in the folder. TensorBoard drops what files of earlier
-  /// parts of the job have of steps after `lastStep`.
+  /// Creates a file in the folder. TensorBoard then drops the events of earlier
+  /// parts of the job for steps after `lastStep`.
   void begin(int64_t lastStep);
   void write(int64_t step, std::span<const Scalar> scalars);
 
@@ -45,7 +45,7 @@ private:
   AppendedFile file;
 };
 
-/// CRC-32C, by Castagnoli's polynomial.
+/// Returns the CRC-32C, by Castagnoli's polynomial.
 uint32_t crc32c(std::string_view bytes);
 
 } // namespace fcdp::run

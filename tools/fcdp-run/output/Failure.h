@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a rank ends when something has gone wrong.
+// Ends a rank after an error.
 #pragma once
 
 #include <functional>
@@ -14,27 +14,27 @@ inline constexpr const char *kErrorPrefix = "fcdp-run: error: ";
 /// Prints an error on one line.
 void printError(const std::string &message);
 
-/// Print a line on the standard error that is no error. Thread-safe.
+/// Print a line on the standard error that is not an error. Thread-safe.
 void printWarning(const std::string &message);
 void printNote(const std::string &message);
 
-/// Ends a rank, once: prints the message if this rank is to print it, cleans
-/// up, and exits without running destructors, which could wait
-/// for ranks that are gone. Thread-safe; later callers never return.
+/// Ends a rank, once: prints the message if this rank should print it, cleans
+/// up, and exits without running destructors, which could wait for ranks that
+/// are gone. Thread-safe; later callers never return.
 class FailureExit {
 public:
-  /// `isTogether`: all ranks print to one place.
+  /// `isTogether` tells whether all ranks print to one place.
   FailureExit(bool isTogether, std::function<void()> cleanUp)
       : isTogether(isTogether), cleanUp(std::move(cleanUp)) {}
 
-  /// An error of this rank's own.
+  /// Ends with an error of this rank itself.
   [[noreturn]] void own(const std::string &message);
-  /// A message about another rank, "rank 2 (...) stopped: ...", that all
-  /// remaining ranks have. Each of them prints it: none knows which others
-  /// still can, or whose output is looked at. But what a rank said itself is
-  /// not repeated in the same place.
+  /// Ends with a message about another rank, "rank 2 (...) stopped: ...", which
+  /// all remaining ranks have. Each of them prints it, because no rank knows
+  /// which others still can, or whose output is read. But a message that a rank
+  /// has printed about itself is not repeated in the same place.
   [[noreturn]] void shared(const std::string &message);
-  /// An error that another rank prints.
+  /// Ends with an error that another rank prints.
   [[noreturn]] void silent();
 
 private:

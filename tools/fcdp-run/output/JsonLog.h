@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file of --json.
+// Writes the file of --json.
 #pragma once
 
 #include "core/FileDescriptor.h"
@@ -11,21 +11,21 @@
 
 namespace fcdp::run {
 
-/// Appends line by line, so that others can read the file while the run goes on
-/// and after any end of it. Used by one thread.
+/// Appends line by line, so that others can read the file during the run and
+/// after any end of it. Used by one thread.
 class JsonLog {
 public:
-  /// Checks that the file can be written, keeps other jobs from it by whatever
-  /// links, and leaves it as it is. An empty path: nothing is written. Throws
-  /// std::runtime_error.
+  /// Checks that the file can be written, locks it against other jobs, under
+  /// any of its links, and leaves it as it is. If the path is empty, nothing is
+  /// written. Throws std::runtime_error.
   explicit JsonLog(const std::string &path);
 
-  /// Opens the file. Keeps the lines of an earlier part of the job, up to that
-  /// of step `lastStep`. Throws std::runtime_error.
+  /// Opens the file. Keeps the lines of an earlier part of the job, up to the
+  /// line of step `lastStep`. Throws std::runtime_error.
   void begin(int64_t lastStep);
-  /// `line` is a JSON object.
+  /// Appends `line`, a JSON object.
   void write(const std::string &line);
-  /// The lines that could not be written, and why.
+  /// Returns the lines that could not be written. `problem` returns the reason.
   const std::string &unwritten() const { return file.unwritten(); }
   std::string problem() const { return file.problem(); }
 
@@ -35,7 +35,7 @@ private:
   void lock(const FileDescriptor &opened) const;
 
   std::string path;
-  /// The file, locked, if it was there when the run began.
+  /// The file, locked, if it existed when the run began.
   FileDescriptor locked;
   AppendedFile file;
 };

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Says on a terminal what a longer wait is for.
+// Explains longer waits on a terminal.
 #pragma once
 
 #include <string>
 
 namespace fcdp::run {
 
-/// Set for ranks that fcdp-run starts, whose own standard error is a pipe:
-/// "1" if the user's is a terminal.
+/// The variable for ranks that fcdp-run starts, whose own standard error is a
+/// pipe: "1" if the user's is a terminal.
 inline constexpr const char *kTerminalVariable = "FCDP_RUN_TERMINAL";
 
-/// One line on standard error, overwritten by the next; nothing where standard
-/// error is no terminal. Used by one thread.
+/// Prints one line on standard error, which the next one overwrites; nothing if
+/// standard error is not a terminal. Used by one thread.
 class Progress {
 public:
   explicit Progress(bool isWanted);

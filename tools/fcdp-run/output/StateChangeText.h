@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpoint and a step do not have in common, as text.
+// Describes the differences between the states of a checkpoint and of a step.
 #pragma once
 
 #include "session/CheckpointOptions.h"
@@ -11,7 +11,7 @@
 namespace fcdp::run {
 
 /// Returns a sentence for each difference. `hasOuterSteps` is true if the step
-/// has them.
+/// has outer steps.
 std::vector<std::string> describeChanges(const StateChanges &changes,
                                          bool hasOuterSteps);
 

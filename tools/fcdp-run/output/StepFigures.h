@@ -17,7 +17,7 @@ struct StepFigures {
   StepStats stats;
   /// The epochs of each series of rows, from 1; empty if the data has no end.
   std::vector<int64_t> epochs = {};
-  /// Of all ranks; none if the step has no tokens.
+  /// The tokens per second of all ranks; none if the step has no tokens.
   std::optional<double> tokensPerSecond = std::nullopt;
   /// Seconds that the remaining steps will take.
   double secondsLeft = 0;
@@ -25,7 +25,7 @@ struct StepFigures {
 
 struct EvaluationFigures {
   StepStats stats;
-  /// Of each rank.
+  /// The number of batches on each rank.
   int64_t batches;
 };
 
@@ -33,7 +33,7 @@ struct EvaluationFigures {
 /// input of integers that has at least two dimensions. 0 without such an input.
 int64_t tokensOfStep(const StepPlan &plan, uint32_t variant = 0);
 
-/// Estimates how long the remaining steps take. Used by one thread.
+/// Estimates the duration of the remaining steps. Used by one thread.
 class TimeLeft {
 public:
   using Clock = std::chrono::steady_clock;
@@ -41,15 +41,15 @@ public:
   /// `lastStep` is the number of the job's last step.
   explicit TimeLeft(int64_t lastStep) : lastStep(lastStep) {}
 
-  /// Returns the seconds from `now`, at which a step has ended, to the end of
-  /// the last one. The first step takes longer than others, so they count as
-  /// long as it took only until a second one has ended.
+  /// Returns the seconds from `now`, when a step has ended, to the end of the
+  /// last step. The first step takes longer than others, so its time is used
+  /// only until a second one has ended.
   double after(int64_t step, double secondsOfStep,
                Clock::time_point now = Clock::now());
 
 private:
   int64_t lastStep;
-  /// 0 before a step has ended.
+  /// The first step that has ended; 0 before that.
   int64_t firstStep = 0;
   Clock::time_point firstEnd;
 };

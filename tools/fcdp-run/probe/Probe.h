@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures what a job's ranks run on.
+// Measures the machines, devices and links of a job's ranks.
 #pragma once
 
 #include "probe/ProbeOptions.h"
@@ -8,10 +8,9 @@
 
 namespace fcdp::run {
 
-/// Joins the job, measures its links, copies and computing with all ranks at
-/// once, and has rank 0 write the description. Ends the process on errors,
-/// except for those before the other ranks are met: they throw
-/// std::runtime_error.
+/// Joins the job, and measures links, copies and computing on all ranks at
+/// once. Rank 0 writes the description. Throws std::runtime_error for errors
+/// before the ranks have met. After that, an error ends the process.
 void runProbe(const ProbeOptions &options, const Launch &launch);
 
 } // namespace fcdp::run

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures fused attention on a GPU, by the kernels that a step calls there.
+// Measures fused attention on a GPU, with the kernels that a step uses there.
 #pragma once
 
 #include "core/Backend.h"
@@ -13,24 +13,25 @@ namespace fcdp::run {
 
 enum class AttentionKernel { Flash, Cudnn, Efficient };
 
-/// How attention is measured.
+/// The settings of the measurement.
 struct AttentionProbe {
   c10::Device device;
   DType type; ///< of the operands
-  /// What is measured without a mask. With one it is the memory-efficient
-  /// kernel.
+  /// The kernel to measure without a mask. With a mask it is the
+  /// memory-efficient kernel.
   AttentionKernel kernel;
   /// The most bytes of an operand.
   size_t mostBytes;
 };
 
-/// Returns why the device cannot compute attention, in libtorch's words, or
-/// nothing if it can.
+/// Returns the reason why the device cannot compute attention, in libtorch's
+/// words, or an empty string if it can.
 std::string whyNoAttention(const AttentionProbe &probe);
 
-/// Returns rates of the forward and the backward pass with a causal mask and
-/// heads of 128, for growing numbers of keys, and what a mask that is given and
-/// narrow heads change. Works on libtorch's current stream.
+/// Returns the rates of the forward and the backward pass with a causal mask
+/// and heads of 128 elements, for growing numbers of keys, and the factors for
+/// a mask that is given and for narrow heads. Works on libtorch's current
+/// stream.
 AttentionFigures measureAttention(const AttentionProbe &probe,
                                   const DeviceTimer &time, const Work &before,
                                   double gap);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures by the host's clock how long it takes to issue work to a GPU.
+// Measures the time of issuing work to a GPU by the host's clock.
 #pragma once
 
 #include "probe/DeviceTimer.h"
@@ -8,12 +8,12 @@
 
 namespace fcdp::run {
 
-/// Returns the host's seconds for an operator, and for one that makes a view,
-/// that it issues to the device. `finish` waits for the device.
+/// Returns the host's seconds for issuing an operator, and one that makes a
+/// view, to the device. `finish` waits for the device.
 IssueRates measureIssue(c10::Device device, const Work &finish);
 
-/// Returns the host's seconds for each of `count` calls, after one that is not
-/// counted.
+/// Returns the host's seconds for each of `count` calls, after one call that is
+/// not counted.
 double secondsToIssue(int count, const Work &call, const Work &finish);
 
 } // namespace fcdp::run

@@ -33,18 +33,18 @@ public:
                                 LinkScatter &scatter);
 
   /// Returns the bytes per second of a node's memory, if copies in both
-  /// directions at once take longer than those in one.
+  /// directions at once take longer than copies in one.
   std::optional<double> measureBothWays(const SharedLink &h2d,
                                         const SharedLink &d2h);
 
 private:
-  /// A transfer of so many bytes, and the axis along which it is a collective.
+  /// A transfer of a given size, and the axis along which it is a collective.
   struct Transfer {
     StreamId stream;
     std::function<void(size_t bytes)> issue;
     size_t mostBytes;
     std::optional<Axis> axis;
-    /// A link has to carry each byte so often.
+    /// The number of times that a link has to carry each byte.
     double perByte = 1;
   };
 

@@ -11,8 +11,9 @@
 namespace fcdp::run {
 
 /// Returns rates of memory and of products of these types, and the gap between
-/// two kernels. Copies access at most `mostBytes`. Before each measure the same
-/// work runs once without being counted. Works on libtorch's current stream.
+/// two kernels. Copies access at most `mostBytes`. Before each measurement the
+/// same work runs once without being counted. Works on libtorch's current
+/// stream.
 OperatorRates measureOperators(c10::Device device,
                                const std::vector<DType> &types,
                                const DeviceTimer &time, size_t mostBytes);

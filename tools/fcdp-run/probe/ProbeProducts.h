@@ -12,13 +12,13 @@
 
 namespace fcdp::run {
 
-/// Returns why the device cannot multiply matrices of `type`, in libtorch's
-/// words, or nothing if it can.
+/// Returns the reason why the device cannot multiply matrices of `type`, in
+/// libtorch's words, or an empty string if it can.
 std::string whyNoProducts(c10::Device device, DType type);
 
-/// Returns products of growing sizes in operands of `type`: squares, those with
-/// few rows, columns or summands, and batches. The gap to the next kernel does
-/// not count in their times.
+/// Returns products of growing sizes in operands of `type`: square ones, ones
+/// with few rows, columns or summands, and batches. Their times do not include
+/// the gap to the next kernel.
 std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
                                            const DeviceTimer &time,
                                            const Work &before, double gap);

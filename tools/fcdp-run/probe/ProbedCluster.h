@@ -19,7 +19,7 @@ struct ProbedCollectives {
   std::vector<TimedSize> gathers, reductions;
 };
 
-/// A product of m x k by k x n that was measured, or a batch of them.
+/// A measured product of m x k by k x n, or a batch of such products.
 struct ProbedProduct {
   DType type;
   int64_t m, n, k;
@@ -32,40 +32,40 @@ struct ProbedProduct {
   double seconds() const { return operations() / flops; }
 };
 
-/// The rate at which operators access memory that access so many bytes.
+/// The rate at which operators that access `bytes` bytes access memory.
 struct RateOfSize {
   double bytes, rate;
 };
 
-/// What a GPU's operators reach.
+/// The rates of a GPU's operators.
 struct OperatorRates {
   std::vector<ProbedProduct> products;
   /// By ascending sizes.
   std::vector<RateOfSize> curve;
   double launchLatency = 0; ///< seconds
 
-  /// The greatest rate of products in operands of `type`.
+  /// Returns the greatest rate of products in operands of `type`.
   double best(DType type) const;
-  /// The product with the most operations, of the type with the greatest rate.
-  /// Pre: there is a product.
+  /// Returns the product with the most operations, of the type with the
+  /// greatest rate. Pre: there is a product.
   ProbedProduct largestOfFastest() const;
 };
 
-/// The rate of attention with so many keys, in operations per second.
+/// The rate of attention with `keys` keys, in operations per second.
 struct RateOfKeys {
   double keys, rate;
 };
 
-/// What a GPU's fused attention reaches.
+/// The rates of a GPU's fused attention.
 struct AttentionFigures {
   DType type = DType::BF16; ///< of the operands
   /// By ascending numbers of keys.
   std::vector<RateOfKeys> forward, backward;
-  /// Factors of a mask that is given, and of narrow heads; at most 1.
+  /// The factors for a mask that is given, and for narrow heads; at most 1.
   double masked = 1, narrow = 1;
 };
 
-/// What a GPU reaches under a load that lasts.
+/// The behaviour of a GPU under sustained load.
 struct SustainedFigures {
   double share = 1; ///< of the rates of single kernels, at most 1
   /// The standard deviation of the speeds of devices, relative to their mean.
@@ -75,25 +75,26 @@ struct SustainedFigures {
 /// The host's seconds to issue work to a device.
 struct IssueRates {
   double op = 0, view = 0, copy = 0;
-  /// Of a collective. 0 if there is one rank.
+  /// Seconds for issuing a collective. 0 if there is one rank.
   double transfer = 0;
 };
 
-/// What only GPUs have.
+/// The facts that only GPUs have.
 struct ProbedGpuFacts {
-  /// When and with what it was measured, for a reader.
+  /// The date and the software of the measurement, for a reader.
   std::string measured;
   uint32_t processors = 0, major = 0, minor = 0;
   /// Bytes that no plan may use.
   uint64_t context = 0, communicators = 0, workspace = 0;
   double collectiveShare = 0;
   OperatorRates rates;
-  /// Not set if the device has no such kernels, for the reason below.
+  /// The rates of attention. Not set if the device has no such kernels, for the
+  /// reason `whyNoAttention`.
   std::optional<AttentionFigures> attention;
   std::string whyNoAttention;
   SustainedFigures sustained;
   IssueRates issue;
-  /// Types without products, and why.
+  /// The types without products, and the reasons.
   std::vector<std::pair<DType, std::string>> missingTypes;
 };
 
@@ -111,7 +112,8 @@ struct ProbedCluster {
   double memoryBandwidth = 0; ///< bytes per second, read and written
   double f64 = 0, f32 = 0, bf16 = 0, f16 = 0; ///< operations per second
   double launchLatency = 0;                   ///< seconds
-  /// Bytes of values per second that are coded, and that are decoded.
+  /// The rate in bytes of values per second at which they are coded, and at
+  /// which they are decoded.
   double codecRate = 0;
   /// Products of CPUs, besides the rates of the largest above. Those of GPUs
   /// are below.
@@ -119,18 +121,18 @@ struct ProbedCluster {
   ProbedSpread spread;
   /// Set if the devices are GPUs.
   std::optional<ProbedGpuFacts> gpu;
-  /// Bytes per second of a node's memory, if copies in both directions at once
-  /// are limited by it. Of GPUs only.
+  /// Bytes per second of a node's memory, if it limits copies in both
+  /// directions at once. Only for GPUs.
   std::optional<double> hostBandwidth;
   /// Not set if there is no peer to send to.
   std::optional<SharedLink> inter, intra;
   SharedLink h2d, d2h;
-  /// Empty along an axis of one rank. Those of all ranks are measured if they
-  /// are others.
+  /// The measured collectives. Empty along an axis of one rank. Collectives
+  /// over all ranks are measured if these are another group.
   ProbedCollectives overNodes, overLocals, overWorld;
 };
 
-/// The description, which --cluster takes.
+/// Returns the description in the form that --cluster reads.
 std::string toYaml(const ProbedCluster &cluster);
 
 } // namespace fcdp::run

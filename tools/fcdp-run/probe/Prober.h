@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a probe does in one way on CPUs and in another on GPUs.
+// The parts of a probe that differ between CPUs and GPUs.
 #pragma once
 
 #include "collectives/Job.h"
@@ -14,26 +14,26 @@
 
 namespace fcdp::run {
 
-/// The bytes of host memory of a rank, and the least of its device, between
-/// which copies are measured. They exceed caches.
+/// The bytes of a rank's host memory, and the least of its device memory,
+/// between which copies are measured. They exceed caches.
 inline constexpr size_t kProbeWindow = 32 << 20;
-/// The least bytes of a transfer that is measured.
+/// The least bytes of a measured transfer.
 inline constexpr size_t kLeastTransfer = 1 << 10;
 
 /// The sizes and counts of transfers.
 struct TransferLimits {
   /// The most bytes of a copy.
   size_t mostCopied;
-  /// No larger size is tried of a transfer that takes longer.
+  /// After a transfer that takes longer than this, no larger size is tried.
   double longSeconds;
   /// The most transfers between two readings of the clock.
   int mostInRow;
-  /// Whether device and host have memories of their own.
+  /// Whether device and host have separate memories.
   bool hasTwoMemories;
 };
 
-/// The device of a rank that is measured. Used by one thread. All ranks call
-/// the same functions in the same order.
+/// A device of a rank that is measured. Used by one thread. All ranks call the
+/// same functions in the same order.
 class Prober {
 public:
   virtual ~Prober();
@@ -41,25 +41,26 @@ public:
   Backend &device() { return *backend; }
   /// Waits until no stream has work. Throws TransportError if one has failed.
   void finish();
-  /// Returns the mean of what ranks have measured.
+  /// Returns the mean of the ranks' measurements.
   double mean(double own);
 
   virtual TransferLimits limits() const = 0;
-  /// Returns the most bytes that a rank gives to a gather of so many ranks.
+  /// Returns the most bytes that a rank contributes to a gather of `ranks`
+  /// ranks.
   virtual size_t mostPart(uint32_t ranks) const = 0;
-  /// Returns the seconds of `work`, which is on these streams alone.
+  /// Returns the seconds of `work`, which runs only on these streams.
   virtual double time(std::initializer_list<StreamId> streams,
                       const Work &work) = 0;
-  /// Sets the memory of devices and hosts. `available` are the bytes that a
-  /// machine has left for each of its ranks.
+  /// Sets the memory of devices and hosts. `available` is the number of bytes
+  /// that a machine has left for each of its ranks.
   virtual void divideMemory(double available, ProbedCluster &found) = 0;
   virtual void measureComputing(ProbedCluster &found) = 0;
-  /// Replaces the groups of each axis by those of all ranks. Returns false if
+  /// Replaces the groups of each axis by groups of all ranks. Returns false if
   /// their collectives are not measured.
   virtual bool joinWorld() { return false; }
   /// Called last, because clocks stay low for some time.
   virtual void measureUnderLoad(ProbedCluster &) {}
-  /// Called before and after the links between ranks are measured.
+  /// Called before and after the measurement of links between ranks.
   virtual void beginLinks() {}
   virtual void endLinks(ProbedCluster &) {}
 
@@ -70,10 +71,10 @@ protected:
   std::unique_ptr<Backend> backend;
 };
 
-/// Measures a share of a CPU, and transfers by Gloo.
+/// Makes a prober that measures a share of a CPU, and transfers by Gloo.
 std::unique_ptr<Prober> makeCpuProber(Job &job);
-/// Measures a GPU, and transfers by NCCL. Adds what a GPU says of itself.
-/// Throws std::runtime_error.
+/// Makes a prober that measures a GPU, and transfers by NCCL. Adds the facts
+/// that a GPU reports about itself. Throws std::runtime_error.
 std::unique_ptr<Prober> makeGpuProber(const ProbeOptions &options, Job &job,
                                       ProbedCluster &found);
 

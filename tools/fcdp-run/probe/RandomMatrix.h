@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operands of products on a GPU.
+// Makes the operands of products on a GPU.
 #pragma once
 
 #include "core/Backend.h"
@@ -11,7 +11,7 @@ namespace fcdp::run {
 
 inline constexpr int64_t kLeastRowsOfGpu = 128, kMostRowsOfGpu = 8192;
 
-/// Returns a matrix of normal values. Products of zeros or ones take less
+/// Returns a matrix of normal values. Products of zeros or ones need less
 /// power, and so are faster.
 at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
                             int64_t columns);

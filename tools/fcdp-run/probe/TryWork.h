@@ -6,8 +6,8 @@
 
 namespace fcdp::run {
 
-/// Runs `work`. Returns the first line of libtorch's error, or nothing if there
-/// is none.
+/// Runs `work`. Returns the first line of libtorch's error, or an empty string
+/// if there is none.
 std::string tryWork(const std::function<void()> &work);
 
 } // namespace fcdp::run

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step that was run, as trace events.
+// Writes a step that was run as trace events.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -14,15 +14,16 @@ namespace fcdp::run {
 
 /// Google's "Trace Event Format" of a step, with the threads, names and
 /// categories of fcdp-sim's. Each rank is a process. Times are in microseconds
-/// from the beginning of the first rank that has one. Used by one thread.
+/// from the beginning of the first traced rank. Used by one thread.
 class TraceText {
 public:
-  /// `recorder` has the step as rank 0 has issued it. Both outlive this.
+  /// `recorder` has the step as rank 0 has issued it. Both must outlive this
+  /// object.
   TraceText(const StepPlan &plan, const StepRecorder &recorder);
   ~TraceText();
 
   void add(const RankTrace &trace);
-  /// The text of all ranks, with `stats` beside them.
+  /// Returns the text of all ranks, together with `stats`.
   std::string finish(const StepStats &stats);
 
 private:

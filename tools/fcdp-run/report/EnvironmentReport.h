@@ -5,10 +5,10 @@
 
 namespace fcdp::run {
 
-/// Describes this machine and this build for a report of a problem: versions,
-/// processors, memory, GPUs, links and limits, a line each. It has no host
-/// name, address or user, and no values of variables that may be secret. What
-/// cannot be read is "unknown".
+/// Returns a description of this machine and this build for a problem report:
+/// versions, processors, memory, GPUs, links and limits, a line each. It
+/// contains no host name, address or user, and no values of variables that may
+/// be secret. A value that cannot be read is "unknown".
 std::string describeEnvironment();
 
 } // namespace fcdp::run

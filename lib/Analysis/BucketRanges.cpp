@@ -12,7 +12,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Operations of a block; both are in it.
+/// The first and last operation of a span in one block.
 struct Span {
   Operation *first, *last;
 };
@@ -23,7 +23,8 @@ struct Use {
 };
 } // namespace
 
-/// Collects what uses `value`, be it through views, into `users`.
+/// Collects the operations that use `value`, directly or through views, into
+/// `users`.
 static void collectUsers(Value value, SmallVectorImpl<Operation *> &users) {
   for (Operation *user : value.getUsers()) {
     if (!isView(user)) {
@@ -40,7 +41,8 @@ static void extend(Span &span, Operation *op) {
     span.last = op;
 }
 
-/// Whether a unit that is not among `units` is used between `begin` and `end`.
+/// Returns whether a unit that is not among `units` is used between `begin` and
+/// `end`.
 static bool isInterrupted(Operation *begin, Operation *end,
                           const llvm::DenseSet<StringAttr> &units,
                           ArrayRef<Use> uses) {

@@ -29,7 +29,7 @@ void fcdp::addStrides(AllGatherOp gather, int64_t &nodeStride,
     nodeStride = part;
   if (!gather.isOverAxis(Axis::local))
     return;
-  // Over both, rank (n, l) owns shard l N + n.
+  // Over both axes, rank (n, l) owns shard l N + n.
   MeshOp mesh = getMesh(gather->getParentOfType<ModuleOp>());
   localStride = gather.isOverAxis(Axis::node) ? mesh.getNode() * part : part;
 }

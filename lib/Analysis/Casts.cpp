@@ -35,8 +35,8 @@ bool fcdp::isWholeView(Operation *op) {
          operand.getNumElements() == result.getNumElements();
 }
 
-/// Merges the casts of `value` into `type`; false if they differ or something
-/// else reads it.
+/// Merges the casts of `value` into `type`. Returns false if they differ or if
+/// another operation reads it.
 static bool mergeCasts(Value value, FloatType &type) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     if (isWholeView(user))

@@ -32,8 +32,8 @@ static bool feedsGather(Operation *op) {
   return llvm::any_of(op->getUsers(), llvm::IsaPred<AllGatherOp>);
 }
 
-/// Collects `op`, what feeds it, and the stores of what feeds it, but for what
-/// is in `taken`: fetches may share a slice.
+/// Collects `op`, the operations that feed it, and the stores of their results,
+/// except for operations in `taken`: fetches may share a slice.
 static void collectFetch(Operation *op,
                          llvm::SmallPtrSetImpl<Operation *> &taken,
                          SmallVectorImpl<Operation *> &ops) {

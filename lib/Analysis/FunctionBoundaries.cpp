@@ -73,8 +73,8 @@ BoundaryToken fcdp::getLiveIn(func::FuncOp function, unsigned position) {
   return {getBoundaryBefore(getVariantRole(function)), position};
 }
 
-/// The first token that is recorded behind `release` and that its function
-/// gives; null if there is none.
+/// Returns the record of the first live-out token after `release`; null if
+/// there is none.
 static RecordOp findToken(ReleaseOp release) {
   RecordOp first;
   for (Value token : release->getBlock()->getTerminator()->getOperands())

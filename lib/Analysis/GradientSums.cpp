@@ -16,7 +16,7 @@ static Value findAccumulated(Operation *op, AddOp &add) {
   if (auto store = dyn_cast<CacheStoreOp>(op)) {
     add = store.getValue().getDefiningOp<AddOp>();
     Value value = add ? add.getValue() : store.getValue();
-    // Else it is a parameter's copy.
+    // Otherwise the value is a parameter's copy.
     return value.getDefiningOp<ReduceScatterOp>() ? value : Value();
   }
   add = dyn_cast<AddOp>(op);

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Looks at the operations that the loss depends on.
+/// The uses of matrices by the operations that the loss depends on.
 class MatrixUses {
 public:
   explicit MatrixUses(func::FuncOp step);
@@ -24,7 +24,7 @@ private:
   void collectForward(func::FuncOp step);
   void follow(Operation *op);
   void findInner(func::FuncOp step);
-  /// Returns the matrix that `value` is computed of alone, or null.
+  /// Returns the only matrix that `value` is computed from, or null.
   StringAttr lookup(Value value) const { return alone.lookup(value); }
 
   llvm::DenseSet<Operation *> forward;
@@ -89,8 +89,8 @@ void MatrixUses::follow(Operation *op) {
     joined[op] = std::move(matrices);
 }
 
-/// Goes from the loss backwards, with the matrices that results reach: none,
-/// one, or more than one.
+/// Goes backwards from the loss, with the matrices between each result and the
+/// loss: none, one, or more than one.
 void MatrixUses::findInner(func::FuncOp step) {
   struct Reached {
     StringAttr one;

@@ -9,16 +9,16 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The call that may make a gradient in place, or the reason why there is none.
-/// The name of an operator precedes the reason if it has one.
+/// The call that may write a gradient in place, or the reason why there is
+/// none. The reason follows the name of the operator if `callee` is set.
 struct Producer {
   aten::CallOp call;
   StringRef reason = {}, callee = {};
 };
 } // namespace
 
-/// Finds the call with an out-variant that makes `value`, which nothing else
-/// may see.
+/// Finds the call with an out-variant that computes `value`, which no other
+/// operation may read.
 static Producer findProducer(Value value) {
   bool isTransposed = false;
   while (value.hasOneUse()) {
@@ -46,8 +46,8 @@ static Producer findProducer(Value value) {
   return {{}, "something else reads them"};
 }
 
-/// Returns the reason why none of `pack`'s gradients can be made in place, or
-/// an empty string.
+/// Returns the reason why none of `pack`'s gradients can be written in place,
+/// or an empty string.
 static StringRef findReasonToCopyAll(PackOp pack) {
   if (llvm::any_of(pack->getUsers(), llvm::IsaPred<AccumulateOp>))
     return "they are packed into the memory of their sum";

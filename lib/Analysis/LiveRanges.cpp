@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The parameter that a value shows.
+/// The parameter that a value is a view of.
 struct Shown {
   ParameterOp parameter;
   /// The type that all reads cast the parameter to, null after the cast or if
@@ -19,7 +19,8 @@ struct Shown {
 };
 } // namespace
 
-/// Maps each value that shows a parameter, and notes what shows it.
+/// Maps each value that is a view of a parameter to it, and collects the
+/// operations between them.
 static llvm::DenseMap<Value, Shown>
 findShown(Operation *function, SymbolTableCollection &symbols,
           llvm::DenseSet<Operation *> &views) {

@@ -21,8 +21,8 @@ static uint64_t bytesOf(Value value) {
   return byteSize(cast<RankedTensorType>(value.getType()));
 }
 
-/// Predicts what a rank sends to the other ranks along the axes: at most as
-/// much, if it is coded.
+/// Predicts the bytes that a rank sends to the other ranks along the axes. For
+/// coded messages this is an upper bound.
 static LinkBytes predictTraffic(CollectiveOpInterface collective, MeshOp mesh) {
   uint64_t within = collective.isOverAxis(Axis::local) ? mesh.getLocal() : 1;
   uint64_t nodes = collective.isOverAxis(Axis::node) ? mesh.getNode() : 1;

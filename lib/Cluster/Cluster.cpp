@@ -46,7 +46,8 @@ double Cluster::getHostMemoryTime(double bytes) const {
 
 void Cluster::setProfile(std::shared_ptr<const Profile> measured) {
   profile = std::move(measured);
-  // They are of this very device; those of the description may not be.
+  // The profile's products were measured on this device. Those of the
+  // description may be from another one.
   if (auto products = collectProducts(*profile); !products.empty())
     device.products = std::move(products);
 }

@@ -13,10 +13,10 @@
 using namespace fcdp;
 using namespace llvm::yaml;
 
-/// The greatest size of a description, far above what one needs.
+/// The greatest size of a description in bytes, far above a real one.
 static constexpr size_t kMaxBytes = 64 << 10;
-/// LLVM's parser recurses for each level of nesting. It has a stack for as many
-/// levels as there can be bytes.
+/// The parser's stack. LLVM's parser recurses for each level of nesting, and
+/// there may be as many levels as bytes.
 static constexpr unsigned kStackBytes = kMaxBytes << 12;
 
 namespace {
@@ -109,7 +109,7 @@ struct MappingTraits<Link> {
     mapNumber<Positive>(io, "bandwidth", link.bandwidth);
     mapNumber<NotNegative>(io, "latency", link.latency);
     mapUnlessInherited(io, "sharing", link.sharing);
-    // Any other sharing refuses this key as unknown.
+    // With any other sharing this key is refused as unknown.
     if (link.sharing == Sharing::switched)
       mapNumber<Count>(io, "ranks_per_switch", link.ranksPerSwitch);
   }
@@ -152,7 +152,7 @@ struct MappingTraits<Cluster> {
     mapUnlessInherited(io, "intra", cluster.intra);
     mapUnlessInherited(io, "h2d", cluster.h2d);
     mapUnlessInherited(io, "d2h", cluster.d2h);
-    // A base's tables say nothing of nodes of another size.
+    // A base's tables do not apply to nodes of another size.
     if (cluster.collectives.ranksPerNode != cluster.ranksPerNode)
       cluster.collectives = {};
     io.mapOptional("collectives", cluster.collectives);

@@ -79,7 +79,7 @@ FlatCost fcdp::costOfFlatRing(const Cluster &cluster, double partBytes) {
   FlatCost cost;
   cost.latency = between * cluster.inter.latency +
                  (steps - between) * cluster.intra.latency;
-  // The ranks of a node together send the bytes of one ring out of it.
+  // All ranks of a node together send the bytes of one ring out of the node.
   if (cluster.nodes > 1)
     cost.inter = costOfTransfer(cluster, cluster.inter,
                                 steps * partBytes / cluster.ranksPerNode)

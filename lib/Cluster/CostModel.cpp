@@ -18,8 +18,8 @@ using namespace fcdp;
 /// Gradients are summed in f32.
 static constexpr int64_t kGradientBytes = 4;
 
-/// Returns `estimate` with a total of `seconds`. The latency stays, so the rest
-/// is what the link can share. It demands no memory bandwidth, because the
+/// Returns `estimate` with a total of `seconds`. The latency stays, and the
+/// rest is time of the link. The cost demands no memory bandwidth, because the
 /// measured time already includes contention for memory.
 static Cost withTotal(Cost estimate, double seconds) {
   double latency = std::min(estimate.latency, seconds);
@@ -42,8 +42,8 @@ static Cost measure(const Cluster &cluster, llvm::StringRef kind, double bytes,
                    }));
 }
 
-/// Does the same for a collective, whose kernel holds processors. Its measured
-/// times apply only to jobs of the same shape.
+/// Does the same for a collective, whose kernel occupies processors. Its
+/// measured times apply only to jobs of the same shape.
 static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
                         llvm::StringRef axis, double bytes,
                         llvm::function_ref<Cost(double)> estimate) {
@@ -53,7 +53,8 @@ static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
   Cost cost = isMeasured
                   ? measure(cluster, (kind + " " + axis).str(), bytes, estimate)
                   : estimate(bytes);
-  // A profile's times of compute include what collectives took from it.
+  // A profile's compute times already include the processors that collectives
+  // occupied.
   if (!profile)
     cost.processors = cluster.device.collectiveShare;
   return cost;
@@ -114,13 +115,13 @@ private:
     return inOuterStates(difference.getResult().getType(), 1, 1);
   }
   /// Reads and writes the outer parameters and their momentum, reads the
-  /// difference, and writes the node's own.
+  /// difference, and writes the node's own parameters.
   Cost costOf(OuterUpdateOp update) const {
     return inOuterStates(update.getValue().getType(), 4, 1);
   }
-  /// Returns the cost of an operation that reads or writes outer states, which
-  /// are in host memory, and a node's own so many times, and a value of `type`
-  /// once.
+  /// Returns the cost of an operation that accesses outer states, which are in
+  /// host memory, `outerTimes` times, a node's own parameters `ownTimes` times,
+  /// and a value of `type` once.
   Cost inOuterStates(RankedTensorType type, int64_t outerTimes,
                      int64_t ownTimes) const;
   Cost costOf(UnscaleGradientsOp unscale) const;
@@ -156,8 +157,8 @@ private:
 
   const CostModel &model;
   const Cluster &cluster;
-  /// The factor by which operators take longer in training than alone. All wait
-  /// for the slowest device.
+  /// The factor by which operators take longer in training than alone. All
+  /// ranks wait for the slowest device.
   double slowdown;
 };
 } // namespace
@@ -173,8 +174,8 @@ double Estimator::bytesOf(Type type) const {
   return byteSize(cast<RankedTensorType>(type));
 }
 
-/// Views cost the device nothing. An operator that is joined to the next is
-/// part of its kernel, so it is neither launched nor issued.
+/// Views cost the device nothing. An operator that is fused with the next one
+/// is part of its kernel, so it is neither launched nor issued.
 Cost Estimator::costOf(aten::CallOp call) const {
   OperatorWork work = measureWork(call);
   if (cluster.fusion == Fusion::pointwise && canBeFused(call)) {
@@ -236,8 +237,8 @@ Cost Estimator::costOf(CollectiveOpInterface collective) const {
                      : model.costOfGather(axis, ranks, part);
 }
 
-/// Writes all of the result but in-place gradients, and reads the gradients
-/// that are copied.
+/// It writes the whole result except for in-place gradients, and reads the
+/// gradients that are copied.
 Cost Estimator::costOf(PackOp pack) const {
   double written = bytesOf(pack.getResult().getType()), copied = 0;
   for (auto [value, parameter] :
@@ -266,11 +267,12 @@ static double countOwned(BucketOp bucket) {
 }
 
 namespace {
-/// What a rank owns of a bucket or, before bucketing, of a parameter.
+/// The part of a bucket or, before bucketing, of a parameter that a rank owns.
 struct Owned {
   double elements;
   Type storage;
-  /// The type of what the optimizer updates: the master, if there is one.
+  /// The type of the memory that the optimizer updates: the master's, if there
+  /// is one.
   Type updated;
 };
 } // namespace
@@ -294,7 +296,7 @@ static double stateBytes(Operation *target, StateRole role, int64_t ranks) {
          elementBytes(type.getElementType()) / ranks;
 }
 
-/// Returns the floating-point operations of the rank whose matrices take the
+/// Returns the floating-point operations of the rank whose matrices need the
 /// most; before bucketing, those of an even share.
 static double countFlops(ShardUpdateOp update, int64_t ranks) {
   Operation *target =
@@ -344,13 +346,13 @@ Cost Estimator::inOuterStates(RankedTensorType type, int64_t outerTimes,
                               int64_t ownTimes) const {
   double states = static_cast<double>(type.getNumElements()) * kGradientBytes;
   Cost cost = inMemory(bytesOf(type) + states * (outerTimes + ownTimes));
-  // It works on pieces, each of which is copied by itself.
+  // The update works on pieces, each of which is copied separately.
   cost.seconds =
       std::max(cost.seconds, outerTimes * model.costOfLoad(states).getTotal());
   return cost;
 }
 
-/// Returns how many elements of gradients a rank owns.
+/// Returns the number of elements of gradients that a rank owns.
 static double countOwnedGradients(ModuleOp module) {
   double owned = 0;
   for (auto bucket : module.getOps<BucketOp>())
@@ -360,7 +362,7 @@ static double countOwnedGradients(ModuleOp module) {
 }
 
 Cost Estimator::costOf(UnscaleGradientsOp unscale) const {
-  // It reads and writes all that the rank owns.
+  // It reads and writes all elements that the rank owns.
   auto module = unscale->getParentOfType<ModuleOp>();
   return onGradients(module, "unscale_gradients",
                      2 * countOwnedGradients(module));
@@ -368,7 +370,7 @@ Cost Estimator::costOf(UnscaleGradientsOp unscale) const {
 
 Cost Estimator::costOf(ClipGradientsOp clip) const {
   // The norm reads one shard of each accumulator, even if the rank owns more.
-  // Scaling reads and writes all that the rank owns.
+  // Scaling reads and writes all elements that the rank owns.
   auto module = clip->getParentOfType<ModuleOp>();
   double elements = 2 * countOwnedGradients(module);
   for (auto bucket : module.getOps<BucketOp>())
@@ -422,8 +424,8 @@ static Cost estimateFlatLinks(const Cluster &cluster, double partBytes) {
   return {Resource::intra, flat.latency, flat.intra, memory};
 }
 
-/// Adds the sum that follows when all parts have arrived. Its memory traffic
-/// counts as if it happened while they arrive.
+/// Adds the time of the sum that follows when all parts have arrived. Its
+/// memory traffic is counted during the transfer.
 static Cost withSum(Cost gather, const Device &device, int64_t ranks,
                     double partBytes) {
   double sum = costOfSum(device, ranks, partBytes);
@@ -432,9 +434,9 @@ static Cost withSum(Cost gather, const Device &device, int64_t ranks,
   return gather;
 }
 
-/// Estimates a collective in one step over `set`: by the tables of measured
-/// collectives, in which reductions include their sum, and otherwise by
-/// `byLinks`, which gives the cost of a gather.
+/// Estimates a collective in one step over `set`. If the tables of measured
+/// collectives have it, they determine its time, which for a reduction includes
+/// the sum. Otherwise `byLinks` gives the cost of a gather.
 static Cost estimateCollective(const Cluster &cluster, RankSet set,
                                CollectiveKind kind, int64_t ranks,
                                double partBytes, Resource resource,
@@ -470,8 +472,8 @@ static Cost estimateFlat(const Cluster &cluster, CollectiveKind kind,
       resource, [&] { return estimateFlatLinks(cluster, partBytes); });
 }
 
-/// Estimates a copy of `bytes` per rank between host and device. It takes as
-/// long as the slower of the link and the host's memory.
+/// Estimates a copy of `bytes` per rank between host and device. Its time is
+/// the longer one of the link's and the host memory's.
 static Cost estimateCopy(const Cluster &cluster, Resource resource,
                          const Link &link, double bytes) {
   TransferCost transfer = costOfTransfer(cluster, link, bytes);
@@ -498,8 +500,8 @@ Cost CostModel::costOfReduction(Axis axis, int64_t ranks,
                      });
 }
 
-/// Adds the time in which the rank codes `coded` parts and decodes one of each
-/// other rank. Nothing is sent meanwhile.
+/// Adds the time in which the rank codes `coded` parts and decodes one part
+/// from each other rank. Nothing is sent during that time.
 static Cost withCodec(Cost transfer, const Codec &codec, int64_t coded,
                       int64_t ranks, double partBytes) {
   transfer.latency += double(coded + ranks - 1) * partBytes / codec.rate;
@@ -517,7 +519,7 @@ Cost CostModel::costOfDeltaGather(int64_t ranks, double partBytes) const {
                      });
 }
 
-/// Returns the bits that a value of `bits` bits takes in a message.
+/// Returns the bits of a message for each value of `bits` bits.
 static double getMessageBits(const Codec &codec, Wire wire, double bits) {
   auto count = [](QuantizedFormat format) {
     return static_cast<double>(format.bits) +
@@ -527,7 +529,7 @@ static double getMessageBits(const Codec &codec, Wire wire, double bits) {
     return count(kInt8Format);
   if (wire == Wire::int4)
     return count(kInt4Format);
-  // The exponent is coded; the rest of a wider value is as it is.
+  // The exponent is coded; the other bits of a wider value are sent unchanged.
   return codec.codedBits + bits - 16;
 }
 

@@ -12,9 +12,9 @@
 
 using namespace fcdp;
 
-/// Efficiency of attention relative to that of other products, used if a
-/// description does not give it. Attention is slower because its products are
-/// thin and the softmax is between them.
+/// Efficiency of attention relative to other products, used if a description
+/// does not give it. Attention is slower because its products are thin and the
+/// softmax is between them.
 static constexpr double kAttentionShare = 0.4;
 static constexpr double kNarrowHead = 64;
 
@@ -28,7 +28,7 @@ struct Tile {
 };
 } // namespace
 
-/// The tiles that cuBLAS has for tensor cores (NVIDIA, "Matrix Multiplication
+/// The tiles of cuBLAS for tensor cores (NVIDIA, "Matrix Multiplication
 /// Background User's Guide", with its figure of the efficiency of tiles).
 static constexpr Tile kTiles[] = {{256, 128, 1},   {128, 256, 1},
                                   {128, 128, 0.9}, {128, 64, 0.75},
@@ -79,7 +79,7 @@ static double countBytes(RateType type) {
 }
 
 /// Returns the seconds of `products` in `tile`s, whose k is split into `split`
-/// parts. Processors that are done with the tiles of one product go on with
+/// parts. Processors that have finished the tiles of one product continue with
 /// those of the next.
 static double timeInTiles(const Device &device, double rate,
                           llvm::ArrayRef<Product> products, const Tile &tile,
@@ -138,15 +138,15 @@ static double findDistance(const Product &a, const Product &b) {
 }
 
 /// The power of the squared distance by which a measured product loses weight.
-/// Shapes have 4 dimensions, so far ones would outweigh near ones up to 2. With
-/// 3, leaving out each of the 35 products that a probe of an H200 has measured
-/// in bf16 and predicting it from the others is wrong by a factor of 1.19 (the
-/// geometric mean); with 1, of 1.57.
+/// Shapes have 4 dimensions, so with a power up to 2 far products would
+/// outweigh near ones. With 3, predicting each of the 35 products that a probe
+/// of an H200 measured in bf16 from the others is wrong by a factor of 1.19
+/// (the geometric mean); with 1, by 1.57.
 static constexpr double kDistancePower = 3;
 
 /// Returns the factor by which products of this shape take longer than
-/// estimated: the mean of those that were measured, each weighted by the
-/// inverse of a power of its distance (Shepard, "A two-dimensional
+/// estimated. It is the mean of the factors of measured products, each weighted
+/// by the inverse of a power of its distance (Shepard, "A two-dimensional
 /// interpolation function for irregularly-spaced data", 1968).
 static double findCorrection(const Device &device, RateType type,
                              const Product &product) {
@@ -205,8 +205,8 @@ double Device::getGroupedTime(RateType type, const GroupedProduct &products,
          findCorrection(*this, type, products.mean);
 }
 
-/// Returns the value that a standard normal variable is below with probability
-/// `p`, for p of at least 1/2, within 4.5e-4 (Abramowitz and Stegun, 26.2.23).
+/// Returns the quantile of the standard normal distribution for probability `p`
+/// of at least 1/2, within 4.5e-4 (Abramowitz and Stegun, 26.2.23).
 static double findNormalQuantile(double p) {
   double t = std::sqrt(-2 * std::log(1 - p));
   return t - (2.515517 + t * (0.802853 + t * 0.010328)) /

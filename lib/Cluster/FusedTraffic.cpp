@@ -19,7 +19,7 @@ static int64_t countElements(Value value) {
   return type && hasByteSize(type) ? type.getNumElements() : 0;
 }
 
-/// Returns the number of elements that the kernel of `call` passes over.
+/// Returns the number of elements that the kernel of `call` iterates over.
 static int64_t countElements(CallOp call) {
   int64_t most = 0;
   for (Value value : call->getOperands())
@@ -68,7 +68,7 @@ static bool areFused(CallOp writer, CallOp reader) {
   return true;
 }
 
-/// Returns the call that computes `value` or what it is a view of.
+/// Returns the call that computes `value`, or the value that it is a view of.
 static CallOp findWriter(Value value) {
   auto call = value.getDefiningOp<CallOp>();
   while (call && isView(call) && call->getNumOperands() > 0)
@@ -76,8 +76,8 @@ static CallOp findWriter(Value value) {
   return call;
 }
 
-/// Returns whether all that read `value`, or a view of it, are in the kernel of
-/// `writer`.
+/// Returns whether all readers of `value`, or of a view of it, are in the
+/// kernel of `writer`.
 static bool isReadInKernelOnly(CallOp writer, Value value) {
   return llvm::all_of(value.getUsers(), [&](Operation *user) {
     auto reader = dyn_cast<CallOp>(user);

@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns the pack whose gradients `sum` adds as they are or cast, without a
-/// collective between. Null if there is none.
+/// Returns the pack whose gradients `sum` adds directly or after a cast,
+/// without a collective between them. Null if there is none.
 static PackOp findPack(AccumulateOp sum) {
   Operation *producer = sum.getValue().getDefiningOp();
   while (auto cast = dyn_cast_or_null<CastShardOp>(producer))
@@ -18,7 +18,8 @@ static PackOp findPack(AccumulateOp sum) {
   return dyn_cast_or_null<PackOp>(producer);
 }
 
-/// Returns whether each reader of `value` accumulates it, as it is or cast.
+/// Returns whether each reader of `value` accumulates it, directly or after a
+/// cast.
 static bool isAccumulatedOnly(Value value) {
   return llvm::all_of(value.getUsers(), [](Operation *user) {
     if (auto cast = dyn_cast<CastShardOp>(user))
@@ -39,7 +40,7 @@ static double measureSum(AccumulateOp sum, PackOp pack, const LocalSums &sums) {
   // The product writes a gradient of another type than it would otherwise.
   if (sums.by == SummedBy::product)
     return std::max(0.0, read + whole - gradient);
-  // The first gradient becomes the sum if both are of one type.
+  // The first gradient becomes the accumulator if both have one type.
   if (isFirst && whole == gradient)
     return 0;
   return gradient + read + whole;

@@ -34,8 +34,8 @@ std::optional<NcclProgram> fcdp::parseNcclProgram(llvm::StringRef name) {
 }
 
 namespace {
-/// Where the figures are in a row, counted from its end: a program without
-/// `redop` or `root` may print nothing in their place.
+/// The positions of the figures in a row, counted from its end, because a
+/// program without `redop` or `root` may print nothing in their place.
 struct Columns {
   size_t count = 0, time = 0, busBandwidth = 0;
   bool hasTimestamp = false;
@@ -77,8 +77,8 @@ llvm::Error LogReader::fail(const llvm::Twine &message) const {
                                  ": error: " + message);
 }
 
-/// Removes what mpirun --tag-output ("[1,0]<stdout>:") or srun --label ("0: ")
-/// put before a line.
+/// Removes the label that mpirun --tag-output ("[1,0]<stdout>:") or srun
+/// --label ("0: ") has put before a line.
 static llvm::StringRef withoutLabel(llvm::StringRef line) {
   llvm::StringRef rest = line.ltrim();
   if (rest.starts_with("[")) {
@@ -102,7 +102,7 @@ void LogReader::noteProgram(llvm::StringRef line) {
     name = found.str();
 }
 
-/// Returns the program whose name is in that of the file.
+/// Returns the program whose name the file's name contains.
 static std::optional<NcclProgram> findInName(llvm::StringRef path) {
   llvm::StringRef file = llvm::sys::path::filename(path);
   for (llvm::StringRef name : {"all_gather", "reduce_scatter", "all_reduce"})
@@ -205,8 +205,8 @@ static double getBusBandwidth(NcclProgram program, int64_t ranks, double bytes,
   return factor * bytes / seconds;
 }
 
-/// Checks that the printed bus bandwidth, in GB/s, is that of the program and
-/// of its number of ranks. It has two decimals. Long times have two digits.
+/// Checks that the printed bus bandwidth, in GB/s, matches the program and its
+/// number of ranks. It has two decimals. Long times have two digits.
 llvm::Error LogReader::checkRow(double bytes, double micros, double printed,
                                 double rate) const {
   double tolerance = micros < 1e7 ? 0.03 : 0.06;
@@ -222,7 +222,7 @@ llvm::Error LogReader::checkRow(double bytes, double micros, double printed,
 
 llvm::Error LogReader::readRow(Words words) {
   uint64_t bytes = 0, count = 0;
-  // Other programs print into the log.
+  // Lines of other programs are in the log, too.
   if (words.size() < 2 || words[0].getAsInteger(10, bytes) ||
       words[1].getAsInteger(10, count))
     return llvm::Error::success();

@@ -122,7 +122,7 @@ static void addConvolution(OperatorWork &work, CallOp call,
                filters, elements(weight) / filters);
 }
 
-/// Adds one product for each gradient, of input and weight, that is asked for.
+/// Adds one product for each gradient, of input and weight, that is computed.
 static void addConvolutionBackward(OperatorWork &work, CallOp call) {
   unsigned times = 2;
   if (auto mask = dyn_cast_or_null<ArrayAttr>(call.getArgument("output_mask"));
@@ -135,7 +135,7 @@ static void addConvolutionBackward(OperatorWork &work, CallOp call) {
 static constexpr unsigned kForwardProducts = 2;
 
 /// Adds `products` matrix products of the size of query x key. A causal kernel
-/// computes half of them. One that is given a mask computes all.
+/// computes half of them. A kernel that is given a mask computes all.
 static void addAttention(OperatorWork &work, CallOp call, unsigned products) {
   RankedTensorType query = getTensor(call, "query"),
                    key = getTensor(call, "key");

@@ -16,9 +16,9 @@ struct Matrix {
 };
 } // namespace
 
-/// Takes a type such as `f32[4,2]` from the front of `text`, with a comma and
-/// blanks in front of it. Returns nullopt if there is none, or none that has a
-/// rate.
+/// Removes a type such as `f32[4,2]` from the front of `text`, with a comma and
+/// blanks before it. Returns nullopt if there is none, or if the device has no
+/// rate for it.
 static std::optional<Matrix> takeMatrix(llvm::StringRef &text) {
   text = text.ltrim(", ");
   auto [name, rest] = text.split('[');

@@ -17,7 +17,7 @@ static void scale(RateCurve &curve, double factor) {
     point.rate *= factor;
 }
 
-/// Gives `device` rates of attention of its own if it derives them from those
+/// Gives `device` its own rates of attention if it derives them from the rates
 /// of other products.
 static void separateAttention(Device &device) {
   for (bool isBackward : {false, true}) {

@@ -31,7 +31,7 @@ static llvm::SmallVector<CollectiveKind, 2> getKinds(NcclProgram program) {
   case NcclProgram::reduceScatter:
     return {CollectiveKind::reduceScatter};
   case NcclProgram::allReduce:
-    // Half of the time has the bus bandwidth of the whole.
+    // Half of the time corresponds to the bus bandwidth of the whole.
     return {CollectiveKind::allGather, CollectiveKind::reduceScatter};
   }
   llvm_unreachable("unknown program");
@@ -119,7 +119,7 @@ static void addMissing(CollectiveTables &to, const CollectiveTables &from) {
     }
 }
 
-/// Returns whether a line goes on with the value of a key before it.
+/// Returns whether a line continues the value of a key before it.
 static bool isValue(llvm::StringRef line) {
   return !line.trim().empty() &&
          llvm::StringRef(" \t]}").contains(line.front());

@@ -9,12 +9,12 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns whether the runtime has something to do for `op`.
+/// Returns whether `op` is an operation for the runtime.
 static bool isCall(Operation *op, const Places &places) {
   auto accumulate = dyn_cast<AccumulateOp>(op);
   if (!accumulate)
     return !isa<func::ReturnOp>(op) && !op->hasTrait<RunsNothing>();
-  // A reduction may write the sum that it starts itself.
+  // A reduction may write directly to the accumulator that it starts.
   StateOp sum = places.getAccumulator(accumulate);
   return accumulate.getMode() != Accumulate::overwrite || !sum ||
          places.lookup(accumulate.getValue()) != sum.getBuffer();

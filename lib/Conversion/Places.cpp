@@ -55,7 +55,8 @@ FailureOr<BufferAttr> Places::findPlace(ViewMemberOp view) const {
                byteSize(type));
 }
 
-/// Returns the memory of the operation's result, null if ATen makes it.
+/// Returns the memory of the operation's result, or null if an ATen operator
+/// allocates it.
 FailureOr<BufferAttr> Places::findPlace(Operation *op) const {
   if (auto read = dyn_cast<ReadShardOp>(op)) {
     if (auto shard = lookup(read.getSourceAttr().getAttr(), StateRole::shard))

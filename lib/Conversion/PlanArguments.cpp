@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arguments of an ATen call.
+// Describes the arguments of an ATen call.
 
 #include "PlanParts.h"
 
@@ -28,7 +28,7 @@ static LogicalResult fillList(plan::ArgumentT &out, aten::CallOp op,
   auto isInteger = [](Attribute element) {
     return isa<IntegerAttr>(element) && !isa<BoolAttr>(element);
   };
-  // An empty list reads like one of integers.
+  // An empty list is described as a list of integers.
   if (llvm::all_of(list, isInteger)) {
     out.kind = Kind::integers;
     for (auto element : list.getAsRange<IntegerAttr>())

@@ -13,8 +13,8 @@ namespace {
 /// The range of a function's operations in the plan.
 struct CallRange {
   uint64_t first = 0, end = 0;
-  /// By position of an operation in the function, the first of the plan's
-  /// operations from it on.
+  /// By position of an operation in the function, the index of the plan's first
+  /// operation that is not before it.
   std::vector<uint64_t> byPosition;
   llvm::DenseMap<Operation *, uint64_t> byOp;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data that an object exports.
+// Adds the data that an object exports.
 
 #include "fcdp/Conversion/Plan.h"
 

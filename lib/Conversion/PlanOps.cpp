@@ -57,8 +57,8 @@ static std::vector<plan::Buf> findGaps(PackOp op, const Places &places) {
 }
 
 namespace {
-/// Describes one operation. Its first error is reported, and what follows it
-/// has no effect. `optimizer` is that of the plan.
+/// Describes one operation. Its first error is reported, and later ones have no
+/// effect. `optimizer` is the plan's.
 class OpWriter {
 public:
   OpWriter(const Places &places, const SlotTable &slots, Attribute optimizer,
@@ -94,7 +94,7 @@ private:
       table.overload = overload == "default" ? "" : overload.str();
       table.alias = toAlias(aten::lookupOp(call.getCallee()).aliasing);
     }
-    // Plans for a GPU say which calls may be in a graph.
+    // Plans for a GPU mark the calls that may be in a graph.
     table.replayable = getTarget(call->getParentOfType<ModuleOp>()) == "cuda" &&
                        call.isReplayable();
     if (table.replayable)
@@ -302,7 +302,7 @@ private:
     }
     return collective.getScratchAttr();
   }
-  /// Takes over an error that was reported elsewhere.
+  /// Records an error that was reported elsewhere.
   void require(LogicalResult result) { hasFailed |= failed(result); }
   uint32_t getSlot(Value value) {
     int64_t slot = slots.lookup(value);
@@ -365,7 +365,7 @@ LogicalResult fcdp::fillOps(plan::PlanT &plan, const Places &places,
   ShardUpdateOp first =
       findFirstUpdate(calls.front()->getParentOfType<ModuleOp>());
   Attribute optimizer = first ? first.getOptimizer() : Attribute();
-  // Reports what is wrong with each of them.
+  // Report the errors of every operation.
   LogicalResult result = success();
   for (Operation *call : calls) {
     OpWriter writer(places, slots, optimizer, call, append(plan.ops));

@@ -20,9 +20,9 @@ ShardUpdateOp fcdp::findFirstUpdate(ModuleOp module) {
   return first;
 }
 
-/// Returns the optimizer of the job. There may be another one beside one that
-/// needs a layout. Where only evaluations are, it is one that would change
-/// nothing.
+/// Returns the optimizer of the job. A module may have another one besides one
+/// that needs a layout. If it only has evaluations, returns an optimizer that
+/// would change nothing.
 static FailureOr<Attribute> findOptimizer(ModuleOp module) {
   ShardUpdateOp first = findFirstUpdate(module), other;
   WalkResult result = module.walk([&](ShardUpdateOp update) {
@@ -195,7 +195,7 @@ static LogicalResult fillStates(std::vector<plan::State> &out, BucketOp bucket,
 
 static LogicalResult fillBuckets(plan::PlanT &plan, ModuleOp module,
                                  const Places &places) {
-  // The first reduction is of the packed gradients.
+  // The first reduction has the packed gradients as its input.
   llvm::DenseMap<StringAttr, Type> reduceTypes;
   module.walk([&](ReduceScatterOp reduce) {
     reduceTypes.try_emplace(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plan as bytes and as text.
+// Converts a plan to bytes and to text.
 
 #include "fcdp/Conversion/Plan.h"
 
@@ -34,7 +34,7 @@ std::string fcdp::packPlan(const plan::PlanT &plan) {
 }
 
 namespace {
-/// Looks for vectors that are not aligned.
+/// Finds vectors that are not aligned.
 class AlignmentCheck : public flatbuffers::IterationVisitor {
 public:
   bool isAligned = true;
@@ -55,12 +55,12 @@ static bool isKnown(Union type) {
   return type != Union::NONE && type <= Union::MAX;
 }
 
-/// Returns whether the bytes are a plan. FlatBuffers' verifier takes unions of
-/// types that it does not know, and vectors that are not aligned.
+/// Returns whether the bytes are a plan. FlatBuffers' verifier accepts unions
+/// of unknown types, and vectors that are not aligned.
 static bool isPlan(const std::string &bytes) {
   auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
   constexpr int depth = 16;
-  // A table has four bytes at the least.
+  // A table has at least four bytes.
   flatbuffers::Verifier verifier(data, bytes.size(), depth, bytes.size() / 4);
   if (!plan::VerifyPlanBuffer(verifier))
     return false;
@@ -89,8 +89,8 @@ fcdp::unpackPlan(llvm::StringRef bytes, llvm::StringRef origin) {
 }
 
 namespace {
-/// FlatBuffers' text, but for numbers, of which it drops digits, and the
-/// layout: an entry of a vector of tables a line.
+/// Writes the text of FlatBuffers, with two changes: numbers keep all digits,
+/// and each entry of a vector of tables has a line.
 class JsonWriter : public flatbuffers::ToStringVisitor {
 public:
   JsonWriter()

@@ -39,7 +39,7 @@ LogicalResult fcdp::setDType(plan::DType &out, Type type, Operation *op) {
   return success();
 }
 
-/// Fills in what is missing in `out`, from the outermost location inwards.
+/// Fills in the missing parts of `out`, from the outermost location inwards.
 void fcdp::setLocation(plan::OpT &out, Location location) {
   if (auto file = dyn_cast<FileLineColLoc>(location)) {
     if (out.loc.empty() && file.getLine() != 0)

@@ -35,7 +35,7 @@ FailureOr<SlotTable> SlotTable::fill(plan::PlanT &plan, ModuleOp module,
   });
   table.addFactor<ReadLossScaleOp>(module, plan::SlotKind::loss_scale);
   table.addFactor<ReadLossWeightOp>(module, plan::SlotKind::loss_weight);
-  // Operators read tensors, and all else places.
+  // Operators read tensors; all other operations read places.
   for (Operation *call : calls)
     if (runsOperators(call) && failed(table.add(call)))
       return failure();
@@ -43,7 +43,7 @@ FailureOr<SlotTable> SlotTable::fill(plan::PlanT &plan, ModuleOp module,
   return table;
 }
 
-/// Adds the one slot that all operations of a type read, if there are any.
+/// Adds the slot that all operations of a type share, if there are any.
 template <typename ReadOp>
 void SlotTable::addFactor(ModuleOp module, plan::SlotKind kind) {
   std::optional<size_t> slot;
@@ -56,7 +56,7 @@ void SlotTable::addFactor(ModuleOp module, plan::SlotKind kind) {
   });
 }
 
-/// Adds the slots of the tensors that `call` reads and makes.
+/// Adds slots for the operands and the results of `call`.
 LogicalResult SlotTable::add(Operation *call) {
   for (Value operand : call->getOperands()) {
     BufferAttr place = places.lookup(operand);

@@ -29,7 +29,7 @@ static OwningOpRef<ModuleOp> readModule(StringRef input, MLIRContext &context) {
         << input << "': " << toString(file.takeError());
     return nullptr;
   }
-  // The content decides, not the name: an archive is a zip file.
+  // The content of the file decides, not its name: an archive is a zip file.
   if ((*file)->getBuffer().starts_with("PK\x03\x04"))
     return importPt2((*file)->getMemBufferRef(), &context);
   // Text has no zero bytes; files of weights and of tokens do.
@@ -53,7 +53,7 @@ static OwningOpRef<ModuleOp> readModule(StringRef input, MLIRContext &context) {
 }
 
 OwningOpRef<ModuleOp> fcdp::readStep(StringRef input, MLIRContext &context) {
-  // An operation may be thousands of characters long; its place is enough.
+  // An operation may be thousands of characters long; its location is enough.
   context.printOpOnDiagnostic(false);
   context.loadDialect<FcdpDialect, aten::AtenDialect, func::FuncDialect>();
   OwningOpRef<ModuleOp> module = readModule(input, context);
@@ -130,7 +130,7 @@ LogicalResult Checker::checkOptimizer() {
   return success();
 }
 
-/// Returns what updates each parameter.
+/// Returns the optimizer of each parameter.
 static llvm::DenseMap<StringAttr, OptimizerAttrInterface>
 findOptimizers(ModuleOp module) {
   llvm::DenseMap<StringAttr, OptimizerAttrInterface> optimizers;
@@ -366,8 +366,9 @@ fcdp::planCopy(ModuleOp module, const PipelineOptions &options,
   planned.module = cast<ModuleOp>(module->clone());
   PassManager pm(module.getContext());
   pm.enableTiming(timing);
-  // The verifier passes of the phases are in the pipeline. MLIR's own after
-  // each pass takes a third of the time, which a sweep pays at each point.
+  // The pipeline has the verifier passes of the phases. MLIR's own verifier
+  // after each pass takes a third of the time, which a sweep would spend at
+  // each point.
   pm.enableVerifier(false);
   buildFcdpPipeline(pm, options, *getPhase(module), described);
   pm.addPass(createMeasureStepPass([&](StepFacts facts) {

@@ -45,7 +45,7 @@ StepCommandLine::StepCommandLine(cl::OptionCategory &category) {
                        cl::value_desc(option.placeholder), cl::cat(category));
 }
 
-/// Checks that a cluster is given where another option needs one.
+/// Checks that a cluster is given if another option needs one.
 static llvm::Error checkCluster(const StepOptions &options) {
   if (options.isGiven(option::ClusterFile))
     return llvm::Error::success();

@@ -23,7 +23,7 @@ public:
 
 private:
   const SweepAxis *find(SweepKey key) const;
-  /// Returns whether an option bounds the device memory of all points.
+  /// Returns whether an option limits the device memory of all points.
   bool isMemoryGiven() const {
     return options.pipeline.deviceMemory > 0 &&
            find(SweepKey::memory) == axes.end();
@@ -38,9 +38,9 @@ private:
   /// Returns the bytes of a device that a plan may use at `point`.
   int64_t getDeviceBudget(const SweepPoint &point) const;
   StepOptions getOptions(const SweepPoint &point) const;
-  /// Whether there can be such a cluster; sets `failure` if not.
+  /// Returns whether there can be such a cluster; sets `failure` if not.
   bool canBe(const SweepPoint &point);
-  /// Null, with `failure` set, if there is none.
+  /// Returns none, with `failure` set, if there is no plan.
   std::optional<PlannedStep> plan(const SweepPoint &point);
   StepPrediction simulate(const PlannedStep &plan, const SweepPoint &point);
   /// Does the same with the scenarios of the cluster.
@@ -181,7 +181,7 @@ SweepResult &SweepRunner::add(const SweepPoint &point, const PlannedStep *plan,
   return result;
 }
 
-/// One plan for all bandwidths and memories.
+/// Runs all bandwidths and memories with one plan.
 void SweepRunner::runOnce(const SweepPoint &shape) {
   SweepPoint point = shape;
   point.bandwidth = bandwidths.front();
@@ -201,7 +201,7 @@ void SweepRunner::runOnce(const SweepPoint &shape) {
     findHidden(point, *made);
 }
 
-/// A plan for each bandwidth and memory.
+/// Runs each bandwidth and memory with its own plan.
 void SweepRunner::runEach(const SweepPoint &shape) {
   SweepPoint point = shape;
   for (double memory : memories) {
@@ -245,7 +245,7 @@ void SweepRunner::runShape(SweepPoint point) {
     runOnce(point);
 }
 
-/// Returns the options; decisions that `module` has replace options that are
+/// Returns the options, in which decisions of `module` replace options that are
 /// not given.
 static PipelineOptions takeDecided(ModuleOp module,
                                    const StepOptions &options) {

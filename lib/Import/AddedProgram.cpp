@@ -80,8 +80,8 @@ LogicalResult AddedProgram::matchParameters() {
   return success();
 }
 
-/// Moves a symbol to the step's module, in front of its functions, under a name
-/// that is free there.
+/// Moves a symbol to the step's module, before its functions, under a name that
+/// is free there.
 void AddedProgram::take(Operation *symbol) {
   StringAttr before = SymbolTable::getSymbolName(symbol);
   symbol->remove();
@@ -91,9 +91,10 @@ void AddedProgram::take(Operation *symbol) {
       symbols.insert(symbol, Block::iterator(functions)));
 }
 
-/// Returns whether both are one buffer. What the step changes and the program
-/// reads has the value of the last step, whatever it was at the export. The
-/// values of other buffers that are not persistent are in the archives.
+/// Returns whether both are one buffer. A buffer that the step changes and the
+/// program reads has the value after the last step, not the value at the
+/// export. The values of other buffers that are not persistent are in the
+/// archives.
 bool AddedProgram::isShared(BufferOp own, BufferOp other) {
   if (own.getType() != other.getType() ||
       own.getPersistent() != other.getPersistent())
@@ -119,7 +120,7 @@ AddedProgram::takeBuffers(function_ref<LogicalResult(BufferOp)> mark) {
           FlatSymbolRefAttr::get(other.getSymNameAttr());
       continue;
     }
-    // Both would be states of that name.
+    // Both would be states with that name.
     if (other && own.getPersistent())
       return fail("has a persistent buffer '" + own.getName() +
                   "' that differs from the step's")

@@ -65,7 +65,7 @@ Expected<Archive> Archive::openBuffer(MemoryBufferRef bytes) {
 }
 
 Expected<Archive> Archive::check(Archive archive) {
-  // libzip takes an empty file for an archive without entries.
+  // libzip accepts an empty file as an archive without entries.
   if (archive.bytes == 0)
     return openError("", "");
   constexpr StringLiteral kFormat = "archive_format";

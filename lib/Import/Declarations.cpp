@@ -48,13 +48,13 @@ private:
 
   Declarations result;
   llvm::DenseMap<StringRef, RankedTensorType> parameterTypes;
-  /// Copies of each root in PyTorch's order, and the root of each copy.
+  /// The copies of each root in PyTorch's order, and the root of each copy.
   llvm::DenseMap<StringRef, std::vector<StringRef>> copies;
   llvm::DenseMap<StringRef, StringRef> roots;
   llvm::DenseMap<StringRef, FlatSymbolRefAttr> parameterSymbols;
   llvm::DenseSet<StringRef> mutated;
-  /// Names in use. They include those that later phases give to functions and
-  /// to the mesh.
+  /// The names in use. They include the names that later phases give to
+  /// functions and to the mesh.
   llvm::StringSet<> symbols{"step", "evaluate", "world"};
 };
 } // namespace

@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Erases gradients, and all that only they need. Random numbers that are drawn
-/// behind the loss do not change it.
+/// Erases gradients, and all operations that only they need. Random numbers
+/// that are drawn after the loss do not change it.
 static LogicalResult keepLossOnly(func::FuncOp function) {
   for (auto write : function.getOps<WriteBufferOp>())
     return function->getParentOp()->emitError(

@@ -22,8 +22,8 @@ Label Labels::parse(StringRef text) const {
   BumpPtrAllocator arena;
   Expected<Json> json = parseJson(text, arena);
   if (!json) {
-    // The metadata may be from another tool. A label does not change what the
-    // step computes, so it is ignored.
+    // The metadata may be from another tool. A label does not change the
+    // computation, so it is ignored.
     consumeError(json.takeError());
     return label;
   }

@@ -11,8 +11,8 @@ using namespace llvm;
 using namespace fcdp;
 using namespace fcdp::pt2;
 
-/// A stride of zero makes a tensor larger than its storage. Beyond this many
-/// bytes that is taken for damage.
+/// The greatest size in bytes of a tensor that is larger than its storage,
+/// because of a stride of zero. A larger one is treated as damaged.
 static constexpr int64_t kMaxExpanded = int64_t(1) << 30;
 
 struct Pt2Tensors::State {

@@ -184,9 +184,9 @@ Expected<StepEmitter::Results> StepEmitter::readResults(const Node &node) {
   return results;
 }
 
-/// Returns whether the kernel of another device computes the call's result, and
-/// may produce another order of its dimensions: attention, and products with
-/// the inverse deviation of a norm.
+/// Returns whether the kernel of another device, which may use another order of
+/// dimensions, computes the call's result: attention, and products with the
+/// inverse deviation of a norm.
 static bool isInOtherKernels(aten::CallOp call) {
   if (call.getCallee() == "aten.mul.Tensor")
     return llvm::any_of(call.getOperands(), [](Value factor) {
@@ -197,8 +197,8 @@ static bool isInOtherKernels(aten::CallOp call) {
          "aten._scaled_dot_product_flash_attention_for_cpu.default";
 }
 
-/// Records the order of dimensions in memory of the call's result, on which
-/// later views rely.
+/// Records the order of dimensions in the memory of the call's result, because
+/// later views rely on it.
 void StepEmitter::annotateOrder(aten::CallOp call, ArrayRef<StringRef> names) {
   if (names.empty() || !isInOtherKernels(call))
     return;

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Adds one variant behind those that a step has.
+/// Adds one variant after the existing ones of a step.
 class VariantAdder {
 public:
   VariantAdder(ModuleOp module, ModuleOp variant)
@@ -29,12 +29,12 @@ private:
   ModuleOp module, variant;
   const int64_t number;
   AddedProgram program;
-  /// Whether a shape is greater than that of the variant before.
+  /// Whether a shape is greater than in the variant before.
   bool grows = false;
 };
 } // namespace
 
-/// Checks that both train the same parameters, and have no others.
+/// Checks that both train the same parameters.
 LogicalResult VariantAdder::checkTrained() {
   llvm::DenseMap<StringRef, ParameterOp> byName;
   for (auto own : variant.getOps<ParameterOp>())

@@ -9,14 +9,14 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns the seconds that it takes to gather the slices within a node.
+/// Returns the seconds for gathering the slices within a node.
 static double gatherInNode(const BucketFacts &bucket, const CostModel &model) {
   int64_t ranks = model.getCluster().ranksPerNode;
   return model.costOfGather(Axis::local, ranks, bucket.bytes / ranks)
       .getTotal();
 }
 
-/// Returns the seconds that it takes to gather the shards of all ranks.
+/// Returns the seconds for gathering the shards of all ranks.
 static double gatherShards(const BucketFacts &bucket, const CostModel &model) {
   const Cluster &cluster = model.getCluster();
   double shard = bucket.bytes / cluster.getWorldSize();

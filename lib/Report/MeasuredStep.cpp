@@ -44,8 +44,8 @@ private:
 };
 } // namespace
 
-/// Returns whether `function` may be in the trace: of micro-batches with outer
-/// updates in them, that is the one with the update that the trace has.
+/// Returns whether `function` may be in the trace. Of micro-batches with outer
+/// updates in them, only the one with the update of the trace may be.
 bool MeasuredStepBuilder::hasRun(func::FuncOp function) const {
   Role role = getRole(function);
   if (!isOuter(role) || !isMicrobatch(role))
@@ -115,8 +115,8 @@ llvm::Error MeasuredStepBuilder::place(const Span &span) {
       "; plan the step with the options that it was compiled with");
 }
 
-/// Attributes each moment of `wait` to the work that runs then: on the stream
-/// that it waits for or, if that is idle, on any other stream.
+/// Attributes each moment of `wait` to the work that runs at that time: on the
+/// stream that is waited for or, if that stream is idle, on any other stream.
 void MeasuredStepBuilder::addWait(const Span &wait) {
   // All streams but compute; the one that is waited for comes first.
   llvm::SmallVector<size_t> order{static_cast<size_t>(*wait.waitsFor)};

@@ -85,7 +85,7 @@ collectInputs(ModuleOp module, int64_t variant) {
 }
 
 /// Returns "ids [4, 512], labels [4, 512]" for the inputs of `variant` whose
-/// shapes are others in the greatest variant or in the smallest.
+/// shapes differ between the variants.
 static std::string describeInputs(ModuleOp module, int64_t variant,
                                   int64_t variants) {
   auto smallest = collectInputs(module, 0);
@@ -122,7 +122,7 @@ static VariantFacts measureVariant(ModuleOp module, const DeviceMemory &device,
 }
 
 /// Returns the bytes that a node sends to others in a step of exact training,
-/// in which it gathers each trained bucket and reduces its gradients once.
+/// which gathers each trained bucket and reduces its gradients once.
 static uint64_t countExactBytes(ModuleOp module, MeshOp mesh) {
   llvm::DenseMap<StringAttr, int64_t> gradientBytes;
   module.walk([&](PackOp pack) {
@@ -138,7 +138,7 @@ static uint64_t countExactBytes(ModuleOp module, MeshOp mesh) {
   return bytes;
 }
 
-/// Returns the bytes of the outer update that `function` has, alone or within a
+/// Returns the bytes of the outer update in `function`, alone or within a
 /// micro-batch.
 static LinkBytes measureOuter(func::FuncOp function, MeshOp mesh) {
   LinkBytes bytes = predictTraffic(function, mesh);

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// `1536 bytes (1.5 KiB)`
+/// Prints `1536 bytes (1.5 KiB)`.
 static void printBytes(uint64_t bytes, llvm::raw_ostream &stream) {
   stream << bytes << " bytes";
   constexpr const char *units[] = {"KiB", "MiB", "GiB", "TiB"};
@@ -66,7 +66,7 @@ static void printStorage(const StorageFacts &storage,
               "those below\n";
 }
 
-/// `arena 2624 bytes (2.6 KiB), 1.2 % over the most in use at once`
+/// Prints `arena 2624 bytes (2.6 KiB), 1.2 % over the most in use at once`.
 static void printRegion(StringRef name, const RegionBytes &region,
                         llvm::raw_ostream &stream) {
   stream << name << ' ';
@@ -79,7 +79,7 @@ static void printRegion(StringRef name, const RegionBytes &region,
   stream << '\n';
 }
 
-/// `aten.mm.default in @only_microbatch (model.py:12, module 'head')`
+/// Prints `aten.mm.default in @only_microbatch (model.py:12, module 'head')`.
 static void printPlace(const OperationPlace &place, llvm::raw_ostream &stream) {
   stream << place.operation << " in @" << place.function;
   SmallVector<std::string> parts;
@@ -91,8 +91,8 @@ static void printPlace(const OperationPlace &place, llvm::raw_ostream &stream) {
     stream << " (" << llvm::join(parts, ", ") << ')';
 }
 
-/// Prints the memory that is in use at the operation where most is in use, and
-/// the unused rest: gaps between lifetimes, alignment, and memory that only
+/// Prints the memory that is in use at the operation where the most is in use,
+/// and the unused rest: gaps between lifetimes, alignment, and memory that only
 /// another function needs.
 static void printFullest(const StepFacts &facts, llvm::raw_ostream &stream) {
   if (!facts.fullest)
@@ -129,7 +129,7 @@ static void printMemory(const StepFacts &facts, llvm::raw_ostream &stream) {
   printFullest(facts, stream);
 }
 
-/// Prints what differs between the variants of a step of several shapes.
+/// Prints the differences between the variants of a step of several shapes.
 static void printVariants(const StepFacts &facts, llvm::raw_ostream &stream) {
   for (auto [i, variant] : llvm::enumerate(facts.variants)) {
     stream << llvm::format("variant %-4zu", i) << variant.inputs << ": ";
@@ -140,8 +140,8 @@ static void printVariants(const StepFacts &facts, llvm::raw_ostream &stream) {
   }
 }
 
-/// `outer steps 1536 bytes between nodes in 32 steps: 48 bytes a step, 1.56 %
-/// of the 3072 of exact training`
+/// Prints `outer steps 1536 bytes between nodes in 32 steps: 48 bytes a step,
+/// 1.56 % of the 3072 of exact training`.
 static void printOuter(const StepFacts::OuterFacts &outer,
                        llvm::raw_ostream &stream) {
   stream << "outer steps ";
@@ -181,7 +181,7 @@ void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
          << (facts.ranksPerNode == 1 ? " rank\n" : " ranks\n");
 }
 
-/// `            no schedule takes less than 3.5 s: compute`
+/// Prints `            no schedule takes less than 3.5 s: compute`.
 static void printBound(const StepPrediction &prediction,
                        llvm::raw_ostream &stream) {
   const auto &bounds = prediction.bounds;
@@ -191,7 +191,7 @@ static void printBound(const StepPrediction &prediction,
          << kResourceNames[most - bounds.begin()] << '\n';
 }
 
-/// `            outer steps take 0.02 s of it`
+/// Prints `            outer steps take 0.02 s of it`.
 static void printOuterTime(const StepTimes &times, llvm::raw_ostream &stream) {
   if (times.outerSeconds > 0)
     stream << llvm::format(
@@ -199,7 +199,7 @@ static void printOuterTime(const StepTimes &times, llvm::raw_ostream &stream) {
         times.outerSeconds);
 }
 
-/// `            variant 0 takes 0.12 s`
+/// Prints `            variant 0 takes 0.12 s`.
 static void printVariantTimes(const StepPrediction &prediction,
                               llvm::raw_ostream &stream) {
   for (auto [i, seconds] : llvm::enumerate(prediction.variantSeconds))
@@ -227,7 +227,7 @@ void fcdp::printExposure(const StepPrediction &prediction,
   stream << "; exposed";
   bool isAny = false;
   for (unsigned i = 0; i < kNumActivities; ++i) {
-    // Less than a thousandth of the step is not worth a mention.
+    // Less than a thousandth of the step is not printed.
     if (times.exposed[i] < times.seconds / 1000)
       continue;
     stream << (isAny ? ", " : " ")
@@ -290,7 +290,7 @@ static void printRates(const StepFacts &facts, const StepPrediction &prediction,
       prediction.model.count, prediction.executed.count);
 }
 
-/// `device 80 bytes a rank: fits`
+/// Prints `device 80 bytes a rank: fits`.
 static void printFit(llvm::StringRef name, int64_t capacity,
                      llvm::StringRef each, bool fits,
                      llvm::raw_ostream &stream) {
@@ -299,7 +299,8 @@ static void printFit(llvm::StringRef name, int64_t capacity,
   stream << ' ' << each << (fits ? ": fits" : ": does not fit");
 }
 
-/// Prints what is reserved of a device and why, or nothing if nothing is.
+/// Prints the reserved bytes of a device and their reasons, or nothing if there
+/// are none.
 static void printReserved(const DeviceCapacity &capacity,
                           llvm::raw_ostream &stream) {
   if (capacity.getTotal() == capacity.usable)

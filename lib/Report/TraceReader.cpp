@@ -29,7 +29,7 @@ private:
 
   JsonFile json;
   MeasuredTrace trace;
-  /// Begin of the step by rank, in seconds; 0 if the file does not say.
+  /// Begin of the step by rank, in seconds; 0 if the file does not give it.
   std::map<int64_t, double> begins;
 };
 } // namespace

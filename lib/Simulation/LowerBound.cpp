@@ -61,10 +61,10 @@ namespace {
 /// Seconds by resource.
 using Seconds = std::array<double, kNumResources>;
 
-/// Computes the earliest begin of each node. The transfers that must precede a
-/// node are added up by resource, because a resource does one at a time. Each
-/// transfer is counted at the first compute node that needs it, so it is
-/// counted once on every path.
+/// Computes the earliest begin of each node. The durations of the transfers
+/// that must precede a node are added by resource, because a resource does one
+/// at a time. Each transfer is counted at the first compute node that needs it,
+/// so it is counted once on every path.
 class Heads {
 public:
   explicit Heads(size_t count) : heads(count), transfers(count), onWay(count) {}

@@ -74,7 +74,8 @@ bool ScenarioProgram::price(const Cluster &scenario, CostInput input,
         cost = model.costOf(from.ops[i]);
         cost.issue = known.cost.issue;
       }
-      // An instruction's issue includes that of operations without work.
+      // The issue time of an instruction includes that of operations without
+      // work.
       if (input == CostInput::issue)
         cost.issue /= factor;
       isChanged |= !isEqual(cost, known.cost);

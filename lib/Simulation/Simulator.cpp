@@ -30,19 +30,19 @@ struct Issued {
   /// The number of this record in the run or, for a wait, of the record that it
   /// waits for.
   uint32_t record = kNoRecord;
-  /// Seconds from the time at which the host begins to issue, or from its wait,
-  /// to that at which this is issued.
+  /// Seconds from the time at which the host begins to issue, or from the end
+  /// of its wait, until this is issued.
   double issued = 0;
 };
 
 struct StreamState {
   std::vector<Issued> queue;
-  /// The first in the queue that has not left it, once all is issued.
+  /// The rest of the queue, after all instructions are issued.
   const Issued *next = nullptr, *end = nullptr;
   /// Whether `next` is work that has begun.
   bool isWorking = false;
   double begin = 0;
-  /// Seconds that remain of it.
+  /// The remaining seconds of `next`.
   double latency = 0, seconds = 0;
 
   bool isDone() const { return next == end; }
@@ -63,14 +63,15 @@ private:
   bool advance(StreamState &stream);
   void finish(StreamState &stream);
   void leave(StreamState &stream);
-  /// Ends the host's wait if compute has finished what it waits for.
+  /// Ends the host's wait if compute has finished the functions that it waits
+  /// for.
   void endHostWait();
   void pass(double seconds);
   double findNextEvent() const;
   void findSlowdowns();
   std::optional<Activity> findWhatHolds(const StreamState &stream) const;
   /// Returns the seconds until the stream's next instruction is issued: 0 if it
-  /// is, and infinity if the host waits for compute first.
+  /// is issued already, and infinity if the host waits for compute first.
   double findIssueDelay(const StreamState &stream) const;
   std::array<StreamState, kNumSimulatedStreams> streams;
   std::vector<char> recorded;
@@ -87,9 +88,9 @@ private:
   llvm::SmallVector<const Instruction *> firstOf;
   SimulatedRun result;
   double now = 0;
-  /// Seconds that the host has taken for what it has issued since its wait.
+  /// The seconds that the host has spent issuing since its wait.
   double issuing = 0;
-  /// The first function behind the host's wait, and the time at which the wait
+  /// The first function after the host's wait, and the time at which the wait
   /// ends.
   uint32_t waitsBefore = kNoRecord;
   double waitEnds = std::numeric_limits<double>::infinity();
@@ -207,10 +208,10 @@ void Simulator::endHostWait() {
     waitEnds = now;
 }
 
-/// Gives each user of a resource an equal share of it, and compute what others
-/// leave of the device's processors. Scales the demands for memory bandwidth by
-/// these shares. If the demands exceed a memory's bandwidth, all users of that
-/// memory slow down by the same factor.
+/// Gives each user of a resource an equal share of it, and gives compute the
+/// processors of the device that others do not occupy. Scales the demands for
+/// memory bandwidth by these shares. If the demands exceed a memory's
+/// bandwidth, all users of that memory slow down by the same factor.
 void Simulator::findSlowdowns() {
   double device = 0, host = 0, held = 0;
   auto forEachWork = [&](auto visit) {
@@ -319,7 +320,7 @@ SimulatedRun Simulator::take() {
         finish(streams[i]);
       }
   }
-  // Each wait is for an earlier record, so no stream is blocked for ever.
+  // Each wait is for an earlier record, so no stream is blocked forever.
   result.seconds = now;
   // A function without compute ends when the one before it ends.
   for (size_t i = 1; i < result.functions.size(); ++i)

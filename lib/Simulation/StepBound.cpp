@@ -20,14 +20,15 @@ enum class Part : uint8_t { content, sum };
 /// Identifies memory that outlives a function.
 using StateKey = std::pair<StringAttr, Part>;
 
-/// Returns whether `symbol` is a state. Its accumulated gradient is its
-/// content.
+/// Returns whether `symbol` is a state. The content of such a state is its
+/// accumulated gradient.
 bool isState(Operation *op, SymbolRefAttr symbol) {
   return isa_and_present<StateOp>(
       SymbolTable::lookupNearestSymbolFrom(op, symbol));
 }
 
-/// Returns whether a schedule keeps the place of `op` among others of its kind.
+/// Returns whether a schedule keeps the order of `op` relative to others of its
+/// kind.
 bool keepsOrder(Operation *op) { return isa<aten::CallOp, PackOp>(op); }
 
 struct StateUses {
@@ -124,8 +125,7 @@ void PeriodBuilder::add(func::FuncOp function) {
     add(&op);
 }
 
-/// Returns the bucket or parameter whose content `op` reads, or null if it
-/// reads none.
+/// Returns the bucket or parameter whose content `op` reads, or null.
 static Attribute getContentRead(Operation *op) {
   if (auto read = dyn_cast<ReadShardOp>(op))
     return read.getSourceAttr();
@@ -159,7 +159,7 @@ void PeriodBuilder::findFirst() {
       firstStreams.insert(chooseStream(gather));
 }
 
-/// Finds the work that cannot begin before the period: compute, all that
+/// Finds the work that cannot begin before the period: compute, all work that
 /// depends on it, and gathers after the first gather of their stream.
 std::vector<bool> PeriodBuilder::findInside() const {
   std::vector<bool> inside;
@@ -173,8 +173,8 @@ std::vector<bool> PeriodBuilder::findInside() const {
   return inside;
 }
 
-/// Finds the work that cannot end after the period: all that its compute and
-/// its end wait for, and earlier work on the streams of the reductions.
+/// Finds the work that cannot end after the period: all work that its compute
+/// and its end wait for, and earlier work on the streams of the reductions.
 std::vector<bool> PeriodBuilder::findAwaited() const {
   std::vector<bool> awaited(work.size());
   llvm::SmallDenseSet<Stream> streams;

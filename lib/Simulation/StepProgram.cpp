@@ -70,7 +70,8 @@ private:
 
   llvm::function_ref<Cost(Operation *)> costOf;
   uint32_t numEvents = 0;
-  /// Seconds to issue operations that do no work, since the last one that does.
+  /// Seconds for issuing operations that do no work, since the last operation
+  /// that does work.
   double issuing = 0;
   /// Events of tokens within a function, and of tokens that cross function
   /// boundaries.
@@ -161,7 +162,7 @@ StepProgram fcdp::makeStepProgram(ModuleOp module, const Cluster &cluster,
 }
 
 LogicalResult fcdp::checkSimulable(ModuleOp module) {
-  // They take about 3 GB.
+  // A simulation of that many operations needs about 3 GB.
   constexpr int64_t kMost = 8'000'000;
   const int64_t microBatches = getMicroBatches(module);
   int64_t once = 0, repeated = 0;
@@ -223,7 +224,7 @@ static StepTimes simulateSecond(llvm::ArrayRef<const InstructionList *> first,
   return times;
 }
 
-/// Returns what an outer update takes. Nothing else runs meanwhile.
+/// Returns the times of an outer update, during which nothing else runs.
 static StepTimes simulateAlone(const InstructionList &update) {
   SimulatedRun run = simulate({&update});
   StepTimes times;
@@ -232,8 +233,8 @@ static StepTimes simulateAlone(const InstructionList &update) {
   return times;
 }
 
-/// Returns the times of a step whose last micro-batch, in front of the update,
-/// is replaced by `last`.
+/// Returns the times of a step whose last micro-batch before the update is
+/// replaced by `last`.
 static StepTimes simulateWith(llvm::ArrayRef<const InstructionList *> step,
                               const InstructionList &last) {
   llvm::SmallVector<const InstructionList *> replaced(step);
@@ -250,7 +251,7 @@ static void addTimes(StepTimes &times, const StepTimes &other, double share) {
   }
 }
 
-/// Adds what outer updates add to a step on average.
+/// Adds the mean time of outer updates per step.
 static void addOuterUpdates(StepTimes &times, const StepProgram &program,
                             llvm::ArrayRef<const InstructionList *> step) {
   double share = 1 / static_cast<double>(program.outerEvery);

@@ -51,14 +51,14 @@ ScenarioTimes fcdp::runScenarios(const Cluster &cluster,
 }
 
 namespace {
-/// Adds effects on a logarithm, upwards and downwards by themselves.
+/// Adds effects on a logarithm, separately for increases and decreases.
 class Effects {
 public:
   /// Starts with `deviation` in both directions.
   explicit Effects(double deviation)
       : up(deviation * deviation), down(deviation * deviation) {}
 
-  /// Adds what an input does if it deviates to one side and to the other.
+  /// Adds the effects of an input that deviates to one side and to the other.
   void add(double one, double other) {
     double most = std::max({one, other, 0.0});
     double least = std::min({one, other, 0.0});

@@ -31,8 +31,8 @@ static std::string escapeLine(StringRef line) {
 }
 
 namespace {
-/// A thread reads what the process writes to its standard error, and passes it
-/// on.
+/// Escapes the output of the process: a thread reads the bytes that are written
+/// to the standard error, and writes them escaped.
 class Escaper {
 public:
   Escaper();
@@ -40,7 +40,7 @@ public:
 
 private:
   static void passOn(int input, int output);
-  /// A crash is printed at once.
+  /// Restores the standard error, so that a crash is printed at once.
   static void restore(void *original) {
     dup2(*static_cast<int *>(original), STDERR_FILENO);
   }
@@ -91,6 +91,6 @@ Escaper::~Escaper() {
 }
 
 void fcdp::escapeStderr() {
-  // Until the process ends, as reading the command line may end it.
+  // Static, because reading the command line may end the process.
   static Escaper escaper;
 }

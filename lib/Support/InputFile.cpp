@@ -13,7 +13,8 @@
 using namespace llvm;
 using namespace fcdp;
 
-/// Greatest sizes in bytes. The largest step as text has a few hundred MB.
+/// The greatest sizes in bytes. The text of the largest step has a few hundred
+/// MB.
 static constexpr uint64_t kMostText = uint64_t(1) << 30;
 static constexpr uint64_t kMostOfStream = uint64_t(1) << 28;
 
@@ -123,7 +124,7 @@ Expected<std::unique_ptr<MemoryBuffer>> fcdp::readInputFile(StringRef path) {
     return std::move(error);
   auto file = MemoryBuffer::getFile(path, /*IsText=*/true,
                                     /*RequiresNullTerminator=*/true,
-                                    // Else a large file would be mapped.
+                                    // Otherwise a large file would be mapped.
                                     /*IsVolatile=*/true);
   if (!file)
     return createStringError(file.getError(), file.getError().message());
@@ -139,7 +140,7 @@ fcdp::readInputFileOrStdin(StringRef path) {
   return readStream(kStdin, "<stdin>");
 }
 
-/// Returns the descriptor that a path names, if it names one.
+/// Returns the descriptor that a path names, if any.
 static int findDescriptor(StringRef path) {
   if (path == "-" || path == "/dev/stdin")
     return kStdin;

@@ -5,7 +5,7 @@
 using namespace llvm;
 using namespace fcdp;
 
-// An export has millions of values.
+// An export has millions of values, so they must be small.
 static_assert(sizeof(Json) == 16);
 
 Json Json::boolean(bool value) {

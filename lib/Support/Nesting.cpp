@@ -12,24 +12,24 @@ using namespace fcdp;
 static constexpr int kMostLevels = 256;
 static constexpr StringRef kTooDeep =
     "expected at most 256 brackets or signs within each other, got more";
-/// An alias that contains others is as long as they are, and prints so.
+/// An alias that contains others is printed as long as they are.
 static constexpr size_t kMostParts = 1 << 20;
 static constexpr StringRef kTooMany =
     "expected an alias that stands for at most 1048576 others, got more";
-/// MLIR reads the dimensions of a type, which are one word, over and over.
+/// MLIR reads the dimensions of a type, which are one word, many times.
 static constexpr size_t kMostInWord = 1 << 16;
 static constexpr StringRef kTooLong =
     "expected names and numbers of at most 65536 characters, got more";
 
 namespace {
-/// What an alias of an attribute or a type stands for.
+/// The size of the attribute or type that an alias names.
 struct Alias {
   int levels = 0;
   size_t parts = 1;
 };
 
-/// Walks over the text as MLIR's lexer does: brackets in strings and comments
-/// are none.
+/// Walks over the text as MLIR's lexer does, and ignores brackets in strings
+/// and comments.
 class NestingScanner {
 public:
   explicit NestingScanner(StringRef text) : rest(text) {}
@@ -100,8 +100,8 @@ void NestingScanner::endAlias() {
   name = "";
 }
 
-/// Reads the name of an alias, with the sign before it, where it is defined or
-/// used.
+/// Reads the name of an alias, with the sign before it, at its definition or
+/// use.
 void NestingScanner::readAlias(StringRef alias) {
   const StringRef next = rest.ltrim();
   if (next.starts_with("=") && !next.starts_with("=="))
@@ -123,7 +123,7 @@ void NestingScanner::readWord(char c) {
   });
   rest = rest.drop_front(more.size());
   longest = more.size() + 1;
-  // What has a point is an attribute or a type of a dialect.
+  // A name with a point is an attribute or a type of a dialect.
   if (isPrefix && !more.contains('.'))
     readAlias(StringRef(begin, more.size() + 1));
 }

@@ -27,8 +27,8 @@ static SmallString<128> followLinks(StringRef path) {
   return real;
 }
 
-/// Makes an empty file in the folder of `path` and returns its name, which
-/// nobody can have planted a link at.
+/// Creates an empty file in the folder of `path` and returns its name. No other
+/// user can have placed a link there.
 static ErrorOr<SmallString<128>> createBeside(StringRef path) {
   // Names have at most 255 bytes.
   constexpr size_t most = 200;
@@ -108,7 +108,7 @@ static Error printToStream(StringRef path,
     outs().flush();
     return Error::success();
   }
-  // A pipe that nobody reads would be waited for.
+  // Opening a pipe without a reader would block.
   int descriptor =
       ::open(path.str().c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0)
@@ -135,7 +135,7 @@ Error fcdp::printToFile(StringRef path,
   });
 }
 
-/// Whether both paths name one file, or one that is to be made.
+/// Returns whether both paths name one file, which may not exist yet.
 static bool isSameFile(StringRef one, StringRef other) {
   if (isStream(one) || isStream(other))
     return false;

@@ -10,8 +10,8 @@
 
 using namespace fcdp;
 
-/// Formats a number and its unit; numbers of 1000 or more of a unit that has a
-/// next one are in that.
+/// Formats a number with its unit. From 1000 on, the number is given in the
+/// next unit, if there is one.
 static std::string format(double value, const char *const *units,
                           size_t count) {
   size_t unit = 0;
@@ -27,7 +27,7 @@ std::optional<int64_t> fcdp::parseInteger(llvm::StringRef text) {
   int64_t integer;
   if (!text.getAsInteger(10, integer))
     return integer;
-  // A double holds whole numbers exactly up to this one.
+  // Doubles represent whole numbers exactly up to this one.
   constexpr double most = int64_t(1) << 53;
   double number;
   if (text.find_first_of("eE") == text.npos || !llvm::isDigit(text.back()) ||

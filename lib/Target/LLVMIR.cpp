@@ -13,8 +13,8 @@
 
 using namespace fcdp;
 
-/// The name that the object's symbol table shows; never a path, so that equal
-/// steps give equal bytes.
+/// The name in the object's symbol table. It is not a path, so that equal steps
+/// give equal bytes.
 static constexpr llvm::StringLiteral kSourceName = "fcdp-step";
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
@@ -28,7 +28,7 @@ fcdp::createTargetMachine() {
   if (!target)
     return llvm::createStringError("no code generator for '" + triple.str() +
                                    "': " + message);
-  // An object has data only, so newer instructions would gain nothing.
+  // An object only has data, so newer instructions would gain nothing.
   llvm::StringRef cpu =
       triple.getArch() == llvm::Triple::x86_64 ? "x86-64-v2" : "generic";
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(

@@ -13,7 +13,8 @@
 using namespace llvm;
 using namespace fcdp;
 
-/// The folder of the running program, where an installation may put a linker.
+/// Returns the folder of the running program, in which an installation may have
+/// a linker.
 static std::string getOwnDirectory() {
   static int anchor;
   std::string program = sys::fs::getMainExecutable(/*argv0=*/nullptr, &anchor);
@@ -34,7 +35,7 @@ static Expected<std::string> findLinker() {
                            "PATH; install lld or binutils");
 }
 
-/// Returns what the linker wrote to `path`, as one line.
+/// Returns the linker's output in `path` as one line.
 static std::string readMessage(StringRef path) {
   ErrorOr<std::unique_ptr<MemoryBuffer>> text = MemoryBuffer::getFile(path);
   if (!text)
@@ -49,8 +50,9 @@ static StringRef folderOf(StringRef file) {
   return folder.empty() ? "." : folder;
 }
 
-/// Returns an error if the disk of `output` has no place for a shared object of
-/// `object`. lld writes to mapped memory, and ends by a signal on a full disk.
+/// Returns an error if the disk of `output` lacks space for a shared object of
+/// `object`. lld writes to mapped memory, and a signal would end it on a full
+/// disk.
 static Error requireSpace(StringRef object, StringRef output) {
   uint64_t bytes = 0;
   if (std::error_code error = sys::fs::file_size(object, bytes))
@@ -76,8 +78,8 @@ Error fcdp::linkSharedObject(StringRef object, StringRef output) {
     return createStringError(error, "cannot create a temporary file: " +
                                         error.message());
   FileRemover removeLog(log);
-  // No build id: it would be the only part that depends on the linker's
-  // version beyond the code.
+  // A build id would be the only part besides the code that depends on the
+  // linker's version.
   StringRef arguments[] = {*linker, "-shared",     "--build-id=none",
                            "-z",    "noexecstack", "-o",
                            output,  object};
@@ -89,7 +91,7 @@ Error fcdp::linkSharedObject(StringRef object, StringRef output) {
   if (status == 0)
     return Error::success();
   std::string written = readMessage(log);
-  // Another program may have filled the disk meanwhile.
+  // Another program may have filled the disk in the meantime.
   if (StringRef(written).contains("Stack dump"))
     return createStringError("the linker '" + *linker +
                              "' crashed, as it does if no space is left in '" +

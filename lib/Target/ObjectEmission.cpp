@@ -17,7 +17,7 @@ OutputKind fcdp::getOutputKind(llvm::StringRef path) {
   return path.ends_with(".o") ? OutputKind::Object : OutputKind::SharedObject;
 }
 
-/// Appends the checksum without which nothing of the object is loaded.
+/// Appends the checksum. Without it the runtime does not load an object.
 static llvm::Error seal(llvm::StringRef path) {
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                           /*RequiresNullTerminator=*/false,
@@ -41,7 +41,7 @@ static llvm::Error seal(llvm::StringRef path) {
   return llvm::Error::success();
 }
 
-/// Writes the machine code to a temporary object, links and seals that.
+/// Writes the machine code to a temporary object, then links and seals it.
 static llvm::Error linkStep(llvm::Module &module, llvm::TargetMachine &machine,
                             llvm::StringRef output) {
   llvm::SmallString<128> object;

@@ -8,12 +8,13 @@ using namespace mlir;
 using namespace fcdp;
 
 void fcdp::buildDecided(OpPassManager &pm) {
-  // The slice that a gather between nodes yields is what is cached, and what a
-  // reduction within the node yields may be what is summed.
+  // The order matters: the cache keeps the slice that a gather between nodes
+  // yields, and the result of a reduction within the node may be accumulated.
   pm.addPass(createTwoLevelPass());
   pm.addPass(createAccumulatePass());
   pm.addPass(createCachePass());
-  // What is stored in host memory is what gathers may refer to.
+  // Gathers may refer to the copies in host memory, so this pass follows the
+  // one that stores them.
   pm.addPass(createCodeWiresPass());
 }
 

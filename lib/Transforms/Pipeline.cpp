@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The compiler in one place: which pass follows which, and why.
+// Defines the order of all passes of the compiler, with its reasons.
 
 #include "fcdp/Transforms/Pipeline.h"
 
@@ -54,7 +54,7 @@ private:
   Phase phase;
 };
 
-/// The table's options as text, which readStepOptions reads.
+/// The table's options as text, which readStepOptions parses.
 struct OptionTexts : PassPipelineOptions<OptionTexts> {
   OptionTexts() {
     for (const PipelineOption &option : getPipelineOptions())
@@ -62,7 +62,7 @@ struct OptionTexts : PassPipelineOptions<OptionTexts> {
                          llvm::cl::value_desc(option.placeholder));
   }
 
-  /// One for each row of the table. Options cannot be moved.
+  /// One option for each row of the table. Options cannot be moved.
   std::deque<Option<std::string>> texts;
 };
 } // namespace
@@ -75,8 +75,7 @@ static void takeOption(const PipelineOptions &from, PassOptions &to,
     field(to) = field(from);
 }
 
-/// Returns the options of a pass: those of the pipeline's that it takes have
-/// the same names.
+/// Returns the options of a pass from the pipeline's options of the same names.
 template <typename PassOptions>
 static PassOptions selectOptions(const PipelineOptions &options) {
   using TakeOption = void (*)(const PipelineOptions &, PassOptions &);
@@ -99,7 +98,8 @@ static void endPhase(OpPassManager &pm, std::unique_ptr<Pass> verifier,
 // imported -> sharded
 //===----------------------------------------------------------------------===//
 
-/// The layout that a strategy needs. --fcdp-decide refuses an unknown one.
+/// Returns the layout that a strategy needs. --fcdp-decide refuses an unknown
+/// strategy.
 static std::string getSharding(StringRef strategy) {
   if (strategy == kAutoStrategy)
     return strategy.str();
@@ -118,16 +118,17 @@ static BucketPassOptions getBucketOptions(const PipelineOptions &options) {
   return bucket;
 }
 
-/// Passes that do nothing where they have run before, so that text which
-/// stopped between any two of them can be carried on.
+/// Adds passes that do nothing if they have run before, so that a module which
+/// was printed between any two of them can be compiled further.
 static void buildLayout(OpPassManager &pm, const PipelineOptions &options,
                         const std::optional<Cluster> &described) {
-  // Before bucketing, which fixes the type on the wire.
+  // This runs before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass(getBucketOptions(options)));
   pm.addPass(
       createDecidePass(selectOptions<DecidePassOptions>(options), described));
-  // What is reduced, and where, is what wires are decided for.
+  // This runs before wires are decided, which depend on what is reduced, and
+  // where.
   pm.addPass(
       createOuterStepsPass(selectOptions<OuterStepsPassOptions>(options)));
   pm.addPass(createDecideWiresPass(
@@ -150,13 +151,13 @@ static void buildScheduling(OpPassManager &pm, const PipelineOptions &options,
 
 static void endPlanning(OpPassManager &pm, const PipelineOptions &options) {
   endPhase(pm, createVerifyPlannedPass(), Phase::planned, options);
-  // A dump of what it refuses is worth having.
+  // A dump of a plan that this refuses is useful.
   pm.addPass(
       createVerifyPlanPass(selectOptions<VerifyPlanPassOptions>(options)));
 }
 
 static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
-  // Before lifetimes are known, which depend on it.
+  // This runs before lifetimes are computed, because they depend on it.
   pm.addPass(createMakeGradientsInPlacePass());
   pm.addPass(createPlanMemoryPass());
   endPlanning(pm, options);
@@ -167,12 +168,13 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
                              const std::optional<Cluster> &described) {
   switch (from) {
   case Phase::imported:
-    // Before all that looks at operators and their memory.
+    // This runs before all passes that look at operators and their memory.
     pm.addPass(createRetargetPass(selectOptions<RetargetPassOptions>(options)));
     pm.addPass(
         createScaleLossPass(selectOptions<ScaleLossPassOptions>(options)));
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
-    // Before gathers, which what runs again shares with the backward pass.
+    // This runs before gathers are inserted, because recomputed calls share
+    // those of the backward pass.
     pm.addPass(createDecideRematPass(
         selectOptions<DecideRematPassOptions>(options), described));
     pm.addPass(createRematPass());

@@ -66,7 +66,7 @@ static llvm::Error checkProfile(StringRef file) {
   return loadProfile(file).takeError();
 }
 
-/// Parses with a context of its own.
+/// Parses in a context of its own.
 template <typename Parse>
 static llvm::Error checkAttribute(StringRef text, Parse parse) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
@@ -167,7 +167,8 @@ static llvm::Error nameOption(StringRef name, llvm::Error error) {
   return llvm::createStringError(name + ": " + toString(std::move(error)));
 }
 
-/// Takes the numbers that are not given from the cluster, which can be read.
+/// Takes the numbers that are not given from the cluster, which must be
+/// readable.
 static void takeCounts(StepOptions &options) {
   PipelineOptions &pipeline = options.pipeline;
   Cluster cluster = llvm::cantFail(loadCluster(pipeline.cluster));

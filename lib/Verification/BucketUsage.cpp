@@ -11,9 +11,9 @@ using namespace fcdp;
 using UseOrder = SmallVector<StringAttr>;
 
 /// Splits the uses of each unit's parameters into live ranges. A live range is
-/// a longest run of uses without a use of another unit in between, which may
-/// also end where recomputation ends. A bucket is not necessarily used in all
-/// ranges of its unit.
+/// a longest run of uses without a use of another unit in between. It may also
+/// end where recomputation ends. A bucket is not necessarily used in all ranges
+/// of its unit.
 static UseOrder findRanges(func::FuncOp function, BucketUsages &usages,
                            const SymbolTable &symbols) {
   llvm::DenseMap<Value, ViewMemberOp> shown;

@@ -96,9 +96,9 @@ static LogicalResult verifyArena(ModuleOp module, const PlanModel &plan,
   return diag;
 }
 
-/// Returns the bytes of the inputs and buffers of the model, which are apart
-/// from the arena. Inputs of one name are in the same memory in all variants of
-/// a step.
+/// Returns the bytes of the inputs and buffers of the model, which are outside
+/// of the arena. Inputs of one name have the same memory in all variants of a
+/// step.
 static int64_t countInputBytes(ModuleOp module) {
   int64_t bytes = 0;
   llvm::StringMap<int64_t> ofStep;
@@ -116,7 +116,7 @@ static int64_t countInputBytes(ModuleOp module) {
   return bytes;
 }
 
-/// Proves that the arena of `planned` holds everything that has a place in it.
+/// Proves that the arena of `planned` contains all places.
 static LogicalResult verifyArenaBytes(ModuleOp module, const PlanModel &plan,
                                       const PlannedMemory &planned) {
   FailureOr<int64_t> end = verifyResultPlaces(

@@ -32,9 +32,9 @@ static bool gathersDeltas(BucketOp bucket) {
   return bucket.getGatherWire() == Wire::delta;
 }
 
-/// Returns the bytes by which the messages for `count` parts may exceed them.
-/// Stated here once more: a header of 64 bytes, and 16 for each 128 KiB,
-/// rounded up to a multiple of 64.
+/// Returns the bytes by which the messages for `count` parts may exceed the
+/// parts. The format is stated here independently of the codec: a header of 64
+/// bytes, and 16 for each 128 KiB, rounded up to a multiple of 64.
 static int64_t countHeaders(int64_t count, int64_t part) {
   if (part == 0)
     return 0;
@@ -43,9 +43,10 @@ static int64_t countHeaders(int64_t count, int64_t part) {
   return count * ((most + 63) / 64 * 64 - part);
 }
 
-/// Returns the bytes of a message of `part` quantised values. Stated here once
-/// more: a header of 64 bytes, and for each block 2 bytes and the codes of 256
-/// values in 8 bits or of 128 in 4, rounded up to a multiple of 64.
+/// Returns the bytes of a message of `part` quantised values. The format is
+/// stated here independently of the codec: a header of 64 bytes, and for each
+/// block 2 bytes and the codes of 256 values in 8 bits or of 128 in 4, rounded
+/// up to a multiple of 64.
 static int64_t countQuantized(Wire wire, int64_t part) {
   if (part == 0)
     return 0;
@@ -89,7 +90,8 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
       counts.loads = isWithin ? fetches - 1 : 0;
     }
   } else if (isMicrobatch(role)) {
-    // What the next gather refers to is kept, even if nothing loads it.
+    // The copy that the next gather refers to is kept, even if nothing loads
+    // it.
     bool isCached =
         residency == Residency::host && (fetches > 1 || gathersDeltas(bucket));
     counts.interGathers = isCached ? 1 : fetches;
@@ -99,10 +101,10 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
   return counts;
 }
 
-/// The same for a batch of an evaluation with `uses` live ranges. The first one
-/// of an evaluation gathers what is trained, as it has changed. What a step
-/// keeps between micro-batches, and what it keeps in host memory within one,
-/// serves the others.
+/// Does the same for a batch of an evaluation with `uses` live ranges. The
+/// first batch of an evaluation gathers trained buckets, which have changed.
+/// The other batches use the copies that a step keeps between micro-batches,
+/// and those that it keeps in host memory within one.
 static Counts countEvaluated(BucketOp bucket, Role role, int64_t uses,
                              bool hasSeveral) {
   Counts counts;
@@ -136,7 +138,7 @@ static Counts countEvaluated(BucketOp bucket, Role role, int64_t uses,
 }
 
 /// Corrects the counts for a prefetched bucket. The first fetch of each
-/// micro-batch after the first is issued in the function before:
+/// micro-batch after the first is issued in the function before it:
 /// @first_microbatch issues one more, @last_microbatch one less.
 static void addCrossing(Counts &counts, BucketOp bucket, Role role) {
   int64_t more =
@@ -159,8 +161,8 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
                  : Accumulation::sharded;
   bool isLast = role == Role::last_microbatch;
   bool hasOuter = bucket.getOuter().has_value();
-  // Within one node nothing remains to be reduced at the end. With one rank per
-  // node nothing is reduced before the end.
+  // Within one node there is nothing to reduce at the end. With one rank per
+  // node there is nothing to reduce before the end.
   if (sumsSlice(mode) && mesh.getNode() == 1)
     mode = Accumulation::sharded;
   counts.interReductions =
@@ -202,8 +204,8 @@ static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
 }
 
 /// Returns the bytes that a rank sends to synchronize a bucket with other
-/// nodes: its part of the sum of differences to each, and the sum of its own
-/// part.
+/// nodes: its part of the sum of differences to each other node, and the sum of
+/// its own part.
 static LinkBytes countOuter(BucketOp bucket, int64_t width, MeshOp mesh) {
   int64_t nodes = mesh.getNode();
   int64_t part =
@@ -244,8 +246,8 @@ static LinkBytes getInnerForm(BucketOp bucket, const BucketUsage &usage,
       bytes.inter =
           counts.interGathers * (nodes - 1) * (gathered / nodes / locals);
       bytes.intra = counts.intraGathers * (locals - 1) * (gathered / locals);
-      // The gathers that fill the slice in host memory are those that refer to
-      // it.
+      // The gathers that fill the slice in host memory are the ones that refer
+      // to it.
       if (gathersDeltas(bucket))
         bytes.inter += countHeaders(counts.stores * (nodes - 1),
                                     gathered / nodes / locals);
@@ -277,7 +279,7 @@ static LinkBytes getInnerForm(BucketOp bucket, const BucketUsage &usage,
   return bytes;
 }
 
-/// Adds the bytes of an outer update of the bucket to those of the rest.
+/// Adds the bytes of an outer update of the bucket to the other bytes.
 static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
                                Role role, MeshOp mesh, int64_t uses,
                                bool hasSeveral) {
@@ -352,7 +354,8 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
       Role role = *findRole(function);
       BucketUsage usage = usages.lookup(name);
       usage.crosses = crossing.contains(name);
-      // @init uses nothing itself; what it fills, others do.
+      // @init uses nothing itself; other functions use the copies that it
+      // fills.
       int64_t ranges = runsModel(role) ? usage.rangeCount : uses.lookup(name);
       LinkBytes expected =
           getClosedForm(bucket, usage, role, mesh, ranges, hasSeveral);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Proves that calls read the parameters, and packs take the gradients, that the
-// model has there.
+// model has at these places.
 
 #include "fcdp/Analysis/Identities.h"
 
@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// "@w", or "no parameter".
+/// Returns "@w", or "no parameter".
 static std::string spell(Attribute entry) {
   auto name = dyn_cast<FlatSymbolRefAttr>(entry);
   return name ? ("@" + name.getValue()).str() : "no parameter";
@@ -40,7 +40,8 @@ static LogicalResult verifyGradients(func::FuncOp function, PackOp pack) {
        llvm::zip_equal(pack.getValues(), pack.getParameters())) {
     auto result = dyn_cast<OpResult>(value);
     auto name = cast<FlatSymbolRefAttr>(attr);
-    // Other operations give one value for all: a parameter, an input.
+    // Values of other operations, such as a parameter or an input, do not name
+    // the parameters whose gradients they are.
     if (!result || !isa<aten::CallOp>(result.getOwner()))
       continue;
     ArrayAttr all = getGradientResults(result.getOwner());

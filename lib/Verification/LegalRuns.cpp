@@ -14,8 +14,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// More than any known plan needs, for each two variants, or fragments with
-/// their micro-batches, that steps after each other have.
+/// The limit of states, for each two variants that follow each other in steps,
+/// or fragments with their micro-batches. It is more than any known plan needs.
 static constexpr size_t kMaxStates = 256;
 
 //===----------------------------------------------------------------------===//
@@ -117,16 +117,17 @@ void Signature::addContent(int32_t id) {
   int32_t age = isSum ? std::min(state.batch - content.batch, 2) : 0;
   bool isOfStep = isSum && content.batch >= state.firstBatch;
   numbers.push_back(content.bucket);
-  // A state's type tells over which axes its sum has been gathered, so
-  // `gathered` never differs alone. The proof does not rely on types.
+  // The type of a state determines the axes over which its gradients have been
+  // gathered, so `gathered` never differs alone. The proof does not rely on
+  // types.
   numbers.push_back(content.axes | isStale << 2 | content.isPrefix << 3 |
                     (content.takenBy != 0) << 4 | isOfStep << 5 | age << 6 |
                     content.gathered << 8);
 }
 
 void Signature::addArena(const AccessMap &arena, Arena which) {
-  // Bytes of a state that has no valid content cannot be read, so they are like
-  // those of values.
+  // The bytes of a state without valid content cannot be read, so they are
+  // treated like those of values.
   std::vector<std::pair<int64_t, int64_t>> states;
   for (auto [index, model] : llvm::enumerate(plan.states))
     if (StateOp(model.op).getArena() == which && run.findContent(index))
@@ -146,7 +147,7 @@ void Signature::addArena(const AccessMap &arena, Arena which) {
       addClock(marks.read);
       addContent(isState ? marks.content : 0);
     }
-    // Where all streams know of all accesses, it does not matter how the values
+    // If all streams know of all accesses, it does not matter how the values
     // were nested.
     bool isDone = llvm::all_of(llvm::drop_begin(numbers, start + 1),
                                [](int32_t number) { return number == 0; });

@@ -161,7 +161,7 @@ LogicalResult PlanRun::checkWeights(const Content &content, int32_t bucket) {
 LogicalResult PlanRun::addGathered(uint8_t &gathered, ArrayAttr axes,
                                    const Content &content) {
   uint8_t bit = getBit(axes);
-  // The gather between nodes comes first, which puts the slices in order.
+  // The gather between nodes comes first, because it puts the slices in order.
   if ((gathered & bit) ||
       (bit == kLocalBit && (getAxes() & kNodeBit) && !(gathered & kNodeBit))) {
     InFlightDiagnostic diag = emitError();
@@ -222,8 +222,8 @@ LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
 }
 
 /// Reads the slices that a coded gather refers to. They may be dirty, but must
-/// be those of an earlier gather of the bucket. Before the first one, nothing
-/// has written there, and the runtime reads nothing.
+/// be from an earlier gather of the bucket. Before the first gather nothing is
+/// there, and the runtime reads nothing.
 LogicalResult PlanRun::checkReference(const PlanInstruction &instruction) {
   const StateModel &state = plan.states[instruction.reference];
   if (failed(access(getArena(state), state.extent, Mode::read)))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks the sums of gradients, and the updates that use them.
+// Checks the accumulated gradients, and the updates that use them.
 
 #include "PlanRun.h"
 
@@ -26,8 +26,9 @@ LogicalResult PlanRun::checkComplete(const Content &content, int32_t bucket) {
     return failure();
   if (failed(checkReduced(content, bucket)))
     return failure();
-  // Within a node ranks own what they have reduced. Types refuse most of what
-  // is gathered over other axes before, as each of these has another size.
+  // Within a node ranks own the parts that they have reduced. Types refuse most
+  // values that were gathered over other axes before, because each of these has
+  // another size.
   bool isOuter = BucketOp(plan.buckets[bucket].op).getOuter().has_value();
   if (content.gathered != (isOuter ? 0 : getOwnAxes(bucket))) {
     InFlightDiagnostic diag = emitError();
@@ -137,9 +138,9 @@ LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
   return writeResult(instruction, content);
 }
 
-/// Reads what earlier messages have left out, and writes what these do. Before
-/// the first ones nothing has written there: it starts as zeros. Other states
-/// are elsewhere, so it is enough to check the order.
+/// Reads the residual of earlier messages, and writes the new one. Before the
+/// first messages nothing is there, and it starts as zeros. Other states have
+/// other places, so it is enough to check the order.
 LogicalResult PlanRun::keepResidual(const PlanInstruction &instruction) {
   const StateModel &state = plan.states[instruction.reference];
   Content content;
@@ -150,8 +151,8 @@ LogicalResult PlanRun::keepResidual(const PlanInstruction &instruction) {
   return writeState(instruction.reference, content);
 }
 
-/// Adds `value` to `sum`. A sum must start with the first micro-batch and
-/// include each micro-batch once.
+/// Adds `value` to `sum`. An accumulator must start with the first micro-batch
+/// and include each micro-batch once.
 FailureOr<Content> PlanRun::add(const Content &sum, const Content &value,
                                 const Twine &what) {
   bool isNext = sum.batch == now->batch - 1 && !isFirstBatch() &&
@@ -243,7 +244,7 @@ LogicalResult PlanRun::update(const PlanInstruction &instruction) {
   if (failed(grad) ||
       failed(checkComplete(contents[*grad], instruction.bucket)))
     return failure();
-  // What it updates, and what is there of each.
+  // The states that it updates, with the content of each.
   SmallVector<std::pair<int32_t, int32_t>> updated;
   for (int32_t state : bucket.states) {
     if (state < 0)
@@ -276,8 +277,8 @@ LogicalResult PlanRun::update(const PlanInstruction &instruction) {
 // Outer steps
 //===----------------------------------------------------------------------===//
 
-/// Checks that `content` is a difference of the bucket's parameters, since its
-/// last update, that is reduced and gathered over these axes.
+/// Checks that `content` is a difference of the bucket's parameters since its
+/// last update, and that it is reduced and gathered over these axes.
 LogicalResult PlanRun::checkDifference(const Content &content, int32_t bucket,
                                        uint8_t reduced, uint8_t gathered) {
   if (content.kind == ContentKind::difference && content.bucket == bucket &&
@@ -326,7 +327,7 @@ LogicalResult PlanRun::updateOuter(const PlanInstruction &instruction) {
     bool isReplaced = role == StateRole::shard || role == StateRole::master;
     if (!isReplaced && !isOuterState(role))
       continue;
-    // What is replaced must be there, but it is dirty from here on.
+    // The replaced content must be present, but it is dirty from here on.
     int32_t old = findContent(state);
     if (isOuterState(role) && failed(readState(state)))
       return failure();

@@ -60,7 +60,8 @@ Extent PlanBuilder::getExtent(BufferAttr buffer) const {
   if (buffer.getBytes() == 0)
     return {};
   uint64_t end = buffer.getOffset() + buffer.getBytes();
-  // On the host, this is local rank 0's part, whose layout that of others is.
+  // On the host, this is the part of local rank 0. The parts of the others have
+  // the same layout.
   if (buffer.getArena() == Arena::host)
     return {buffer.getOffset(), static_cast<int64_t>(end)};
   end = llvm::SaturatingMultiplyAdd<uint64_t>(plan.mesh.getNode() - 1,
@@ -97,9 +98,9 @@ LogicalResult PlanBuilder::addStates() {
   return success();
 }
 
-/// Sets the strides, in bytes, that the input of `gather` has inside its
-/// result, over the axes of the gather: over both, rank (n, l) owns shard l N +
-/// n.
+/// Sets the strides, in bytes, between the inputs of `gather` inside its
+/// result, over the axes of the gather. Over both axes, rank (n, l) owns shard
+/// l N + n.
 static void setStrides(AllGatherOp gather, MeshOp mesh, int64_t &nodeStride,
                        int64_t &localStride) {
   int64_t part = byteSize(cast<RankedTensorType>(gather.getInput().getType()));

@@ -99,8 +99,8 @@ void PlanRun::enter(const FunctionModel &entered) {
     now->firstBatch = now->batch;
 }
 
-/// Checks that all values are released and, after an update, an outer update or
-/// an evaluation, that all state that a checkpoint saves is present.
+/// Checks that all values are released. After an update, an outer update or an
+/// evaluation, also checks that all states that a checkpoint saves are present.
 LogicalResult PlanRun::leave() {
   for (size_t i = 0; i < function->buffers.size(); ++i)
     if (!released[i])
@@ -143,7 +143,7 @@ LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
   now = &state;
   if (isSynchronized(entered.role))
     now->clocks.synchronize();
-  // As the runtime does.
+  // This is what the runtime does.
   if (isFirstOfStep(entered.role)) {
     int64_t variant = getStepVariant({entered.role, entered.variant});
     if (state.variant >= 0 && state.variant != variant)
@@ -169,7 +169,7 @@ LogicalResult PlanRun::issue(const PlanInstruction &instruction) {
   return success();
 }
 
-/// Checks that operators may write to the free memory that is theirs here.
+/// Checks that operators may write to the free memory of this operation.
 LogicalResult PlanRun::writeFreeRanges(const PlanInstruction &instruction) {
   for (const Extent &extent : instruction.freeRanges)
     if (failed(access(now->device, extent, Mode::write)))

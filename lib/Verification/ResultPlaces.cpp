@@ -36,7 +36,7 @@ public:
   }
 
   LogicalResult run(ArrayRef<PlacedResult> results);
-  /// Returns where the results end.
+  /// Returns the end of the results.
   int64_t getEnd() const { return end; }
 
 private:
@@ -118,7 +118,8 @@ void FunctionProof::findAllocations() {
   }
 }
 
-/// Gives each allocation its place. Those of one operation come in one order.
+/// Gives each allocation its place. The places of one operation are in the
+/// order of its results.
 LogicalResult FunctionProof::place(ArrayRef<PlacedResult> results) {
   llvm::DenseMap<Operation *, SmallVector<const PlacedResult *, 1>> places;
   for (const PlacedResult &result : results)
@@ -145,8 +146,8 @@ LogicalResult FunctionProof::place(ArrayRef<PlacedResult> results) {
   return success();
 }
 
-/// The free ranges are disjoint, so a place is in them if they cover as much of
-/// its bytes times positions as there is.
+/// The free ranges are disjoint, so a place is free if the ranges cover all of
+/// its bytes at all of its positions.
 LogicalResult FunctionProof::verifyFree() {
   for (const Allocation &allocation : allocations) {
     int64_t inside = std::min(allocation.end, arenaEnd) - allocation.offset;
@@ -170,8 +171,8 @@ LogicalResult FunctionProof::verifyFree() {
   return success();
 }
 
-/// Goes through time with the live results by offset, where neighbors are
-/// enough.
+/// Goes through time with the live results sorted by offset, where comparing
+/// neighbours is enough.
 LogicalResult FunctionProof::verifyApart() {
   std::multimap<int64_t, size_t> begins, ends;
   for (auto [index, allocation] : llvm::enumerate(allocations)) {

@@ -20,7 +20,7 @@ llvm::Error MergingProblem::check() const {
 }
 
 bool fcdp::joins(const MergingProblem &problem, int64_t grouped, int64_t more) {
-  // Their sum may overflow.
+  // The sum of both may overflow.
   return problem.limit != 0 && grouped <= problem.limit &&
          more <= problem.limit - grouped;
 }
@@ -65,8 +65,8 @@ llvm::Error MergingSolution::verify(const MergingProblem &problem) const {
   return llvm::Error::success();
 }
 
-/// Twice, four times, ... what a bucket of the middle size has, until all are
-/// one.
+/// Adds limits of twice, four times, ... the size of the middle bucket, until
+/// all buckets would be one.
 static void addLimits(llvm::ArrayRef<int64_t> bytes, int64_t most,
                       llvm::SmallVectorImpl<int64_t> &limits) {
   if (bytes.empty())
@@ -85,7 +85,7 @@ static void addLimits(llvm::ArrayRef<int64_t> bytes, int64_t most,
   }
 }
 
-/// How many buckets fewer there are.
+/// Returns by how many the number of buckets decreases.
 static size_t countJoined(const MergingChoice &choice, int64_t limit) {
   size_t joined = 0;
   for (const llvm::SmallVector<int64_t> &bytes : choice.kinds) {

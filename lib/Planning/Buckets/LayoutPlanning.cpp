@@ -14,24 +14,25 @@
 using namespace fcdp;
 using Tensor = LayoutProblem::Tensor;
 
-/// Sums and multiples of what stays below it fit in 63 bits.
+/// The limit of elements. Sums and multiples of smaller numbers fit in 63 bits.
 static constexpr int64_t kMaxElements = int64_t(1) << 60;
-/// Tensors that planLayout places in trying sizes of a shard one by one: some
-/// hundredths of a second.
+/// The number of tensors that planLayout places while it tries shard sizes one
+/// by one, which takes some hundredths of a second.
 static constexpr size_t kMaxPlaced = 1 << 20;
 
 static int64_t alignUp(int64_t value, int64_t alignment) {
   return static_cast<int64_t>(llvm::alignTo(value, alignment));
 }
 
-/// The least common multiple of positive numbers, or none from kMaxElements on.
+/// Returns the least common multiple of positive numbers, or none if it is
+/// kMaxElements or more.
 static std::optional<int64_t> leastCommonMultiple(int64_t a, int64_t b) {
   std::optional<int64_t> result = llvm::checkedMul(a, b / std::gcd(a, b));
   return result && *result < kMaxElements ? result : std::nullopt;
 }
 
 /// Returns the end of the tensors if each directly follows the one before. All
-/// of `problem` fits in a shard of this size.
+/// of them fit in one shard of this size.
 static int64_t packedElements(const LayoutProblem &problem) {
   int64_t end = 0;
   for (const Tensor &tensor : problem.tensors)
@@ -71,7 +72,8 @@ llvm::Error LayoutProblem::check() const {
   return llvm::Error::success();
 }
 
-/// Whether shards of size `shard` begin with blocks of `tensor` at `offset`.
+/// Returns whether shards of size `shard` begin with blocks of `tensor` at
+/// `offset`.
 static bool respectsBlocks(const Tensor &tensor, int64_t offset,
                            int64_t shard) {
   int64_t end = offset + tensor.elements;
@@ -107,14 +109,14 @@ llvm::Error LayoutSolution::verify(const LayoutProblem &problem) const {
   return llvm::Error::success();
 }
 
-/// The first place from `from` on, or none: what does not fit in a shard's rest
-/// or in the next shard fits in none.
+/// Returns the first place from `from` on, or none. A tensor that fits neither
+/// in the rest of a shard nor in the next shard fits nowhere.
 static std::optional<int64_t> findPlace(const Tensor &tensor, int64_t from,
                                         int64_t shard, int64_t alignment) {
   int64_t offset = alignUp(from, alignment);
   if (tensor.elements == 0)
     return offset;
-  // Steps from a shard's begin backwards that keep the tensor aligned.
+  // The steps backwards from a shard's beginning that keep the tensor aligned.
   std::optional<int64_t> step = leastCommonMultiple(tensor.block, alignment);
   for (int64_t boundary = (offset / shard + 1) * shard, i = 0; i < 2;
        ++i, offset = boundary, boundary += shard) {
@@ -129,8 +131,8 @@ static std::optional<int64_t> findPlace(const Tensor &tensor, int64_t from,
   return std::nullopt;
 }
 
-/// Each tensor at its first possible place, or none if the shards of this size
-/// do not hold all.
+/// Places each tensor at its first possible place. Returns none if shards of
+/// this size are too small for all tensors.
 static std::optional<LayoutSolution> place(const LayoutProblem &problem,
                                            int64_t shard) {
   LayoutSolution solution{{}, shard};
@@ -146,11 +148,12 @@ static std::optional<LayoutSolution> place(const LayoutProblem &problem,
   return solution;
 }
 
-/// The first size from `shard` on that meets leastShard's third condition.
+/// Returns the first size from `shard` on that meets leastShard's third
+/// condition.
 static int64_t nextSize(const LayoutProblem &problem, int64_t shard) {
   while (true) {
     std::optional<int64_t> step = problem.shardAlignment;
-    // The condition changes here.
+    // The size at which the condition changes.
     int64_t change = std::numeric_limits<int64_t>::max();
     for (const Tensor &tensor : problem.tensors) {
       auto half = static_cast<int64_t>(llvm::divideCeil(tensor.elements, 2));
@@ -166,7 +169,7 @@ static int64_t nextSize(const LayoutProblem &problem, int64_t shard) {
   }
 }
 
-/// The least size by the first two conditions.
+/// Returns the least size by the first two conditions.
 static int64_t firstSize(const LayoutProblem &problem) {
   int64_t shard = static_cast<int64_t>(
       llvm::divideCeil(packedElements(problem), problem.devices));
@@ -180,8 +183,9 @@ int64_t fcdp::leastShard(const LayoutProblem &problem) {
   return shard == 0 ? 0 : nextSize(problem, shard);
 }
 
-/// The least size found by bisection of the multiples of `step` that are at
-/// least `least`: the greatest of them holds all in one shard.
+/// Bisects the multiples of `step` that are at least `least`, and returns the
+/// solution with the least size that is found. With the greatest of them, all
+/// tensors fit in one shard.
 static LayoutSolution bisect(const LayoutProblem &problem, int64_t least,
                              int64_t step) {
   int64_t low = static_cast<int64_t>(llvm::divideCeil(least, step));

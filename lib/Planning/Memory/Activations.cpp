@@ -14,14 +14,14 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The positions at which the memory of values stops being in use.
+/// The positions from which on the memory of values is no longer in use.
 class Ends {
 public:
   explicit Ends(func::FuncOp function);
 
   int64_t positionOf(Operation *op) const { return position.lookup(op); }
-  /// Returns the position after the last use of what `value` may share memory
-  /// with.
+  /// Returns the position after the last use of any value that `value` may
+  /// share memory with.
   int64_t lookup(Value value) const { return ends.lookup(value); }
 
 private:
@@ -32,7 +32,8 @@ private:
 };
 } // namespace
 
-/// Returns whether a result of `use`'s owner may be memory of the used value.
+/// Returns whether a result of `use`'s owner may share memory with the used
+/// value.
 static bool passesOn(OpOperand &use) {
   auto call = dyn_cast<aten::CallOp>(use.getOwner());
   if (!call)
@@ -64,8 +65,8 @@ Ends::Ends(func::FuncOp function) {
         ends[result] = findEnd(result);
 }
 
-/// Returns the bytes that the optimizer takes to read the gradient, which is in
-/// f32, in the type of the parameters.
+/// Returns the bytes that the optimizer needs to cast the gradient from f32 to
+/// the type of the parameters.
 static int64_t castBytes(ShardUpdateOp update) {
   auto module = update->getParentOfType<ModuleOp>();
   auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
@@ -103,7 +104,7 @@ std::vector<Activation> fcdp::findActivations(func::FuncOp function) {
 }
 
 std::vector<int64_t> fcdp::measureActivations(func::FuncOp function) {
-  // By how much it grows at each position, and at the end.
+  // The increase of the bytes in use at each position, and at the end.
   std::vector<int64_t> bytes(llvm::range_size(function.front()) + 1);
   for (const Activation &activation : findActivations(function)) {
     bytes[activation.begin] += activation.bytes;

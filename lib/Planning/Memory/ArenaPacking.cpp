@@ -30,8 +30,8 @@ llvm::Error PackingProblem::check() const {
   return llvm::Error::success();
 }
 
-/// Fails if two buffers overlap in time and place: goes through time with the
-/// live ones by offset, where neighbors tell.
+/// Fails if two buffers overlap in time and place. It goes through time with
+/// the live buffers sorted by offset, where comparing neighbours is enough.
 static llvm::Error verifyApart(const PackingProblem &problem,
                                llvm::ArrayRef<int64_t> offsets) {
   struct Change {

@@ -12,15 +12,15 @@ using namespace fcdp;
 
 namespace {
 /// The places of a function's buffers that are in flight at its end, counted
-/// from where values begin.
+/// from the beginning of values.
 struct LatePlaces {
   llvm::DenseMap<Operation *, int64_t> values, scratches;
 };
 
 /// A value's place within a block of memory that several values may share.
 struct Place {
-  /// The operation whose memory this is: the value's own, or the outermost
-  /// gather that it is inside.
+  /// The operation whose memory contains the place: the one that defines the
+  /// value, or the outermost gather that contains it.
   Operation *block;
   int64_t nodeStride = 0, localStride = 0;
 };
@@ -57,7 +57,8 @@ private:
     return BufferAttr::get(function.getContext(), Arena::device, offset, bytes,
                            nodeStride, localStride);
   }
-  /// Counted from where values begin, as the problem has it.
+  /// Returns an offset in the arena; offsets of the problem count from the
+  /// beginning of values.
   int64_t offsetOf(size_t index) const {
     return states.deviceBytes + solution.offsets[index];
   }
@@ -68,7 +69,7 @@ private:
   const StatePlan &states;
   llvm::DenseMap<StringAttr, StateOp> accumulators;
   llvm::DenseMap<Operation *, Place> places;
-  /// Places that are not for the planner to choose.
+  /// The places that the planner must not choose.
   llvm::DenseMap<Operation *, BufferAttr> given;
   /// The first write to each given place, by the place.
   llvm::DenseMap<BufferAttr, int64_t> fills;
@@ -125,8 +126,8 @@ StatePlan fcdp::planStates(ModuleOp module) {
 // Uses of memory
 //===----------------------------------------------------------------------===//
 
-/// Returns whether the input of `gather` needs no memory but its place in the
-/// result.
+/// Returns whether the input of `gather` needs no memory except its place in
+/// the result.
 static bool fitsInside(AllGatherOp gather) {
   Value input = gather.getInput();
   if (!isa_and_present<FetchOpInterface>(input.getDefiningOp()) ||
@@ -139,8 +140,9 @@ static bool fitsInside(AllGatherOp gather) {
   });
 }
 
-/// Returns the place that `op` has already. A result that starts an accumulator
-/// is written into it, and a copy that stays on the device into its state.
+/// Returns the place that `op` already has. A result that starts an accumulator
+/// is written into it, and a copy that stays on the device is written into its
+/// state.
 BufferAttr Planner::findGiven(Operation *op) const {
   BufferAttr own = getBuffer(op);
   if (FlatSymbolRefAttr into = getInto(op))
@@ -161,8 +163,8 @@ BufferAttr Planner::findGiven(Operation *op) const {
   return sum ? states.places.lookup(sum.getSymNameAttr()) : own;
 }
 
-/// Returns the operation whose memory the result of `op` is in: the outermost
-/// gather that it is inside, or `op`.
+/// Returns the operation whose memory contains the result of `op`: the
+/// outermost gather around it, or `op`.
 static Operation *findBlock(Operation *op) {
   for (Operation *user : op->getUsers())
     if (auto gather = dyn_cast<AllGatherOp>(user); gather && fitsInside(gather))
@@ -170,8 +172,8 @@ static Operation *findBlock(Operation *op) {
   return op;
 }
 
-/// Places one behind the other what is in flight at the end of `function`, for
-/// there all of it is in use.
+/// Places the buffers that are in flight at the end of `function` one after the
+/// other, because all of them are in use there.
 LatePlaces Planner::placeLate(func::FuncOp function) const {
   LatePlaces places;
   int64_t end = states.lateBegin - states.deviceBytes;
@@ -208,7 +210,7 @@ void Planner::addPrefetched() {
     };
     auto fill = fills.find(place);
     int64_t next = fill == fills.end() ? timeline.length : fill->second;
-    // One use of the place, if there is no time between the two.
+    // Both uses are one if there is no time between them.
     int64_t release = releases.lookup(state);
     if (release > next)
       release = next;
@@ -217,8 +219,8 @@ void Planner::addPrefetched() {
   }
 }
 
-/// Reserves what the functions before may have in flight. Each of them may have
-/// it elsewhere.
+/// Reserves the memory that the functions before may have in flight. The places
+/// may differ from function to function.
 void Planner::addLiveIns() {
   std::vector<MemoryRange> reserved;
   for (func::FuncOp before : findPredecessors(function)) {
@@ -251,7 +253,7 @@ void Planner::addScratch(const BufferUse &scratch) {
        fixed == late.scratches.end() ? -1 : fixed->second});
 }
 
-/// The memory of `block` is in use while that of `value`, inside it, is.
+/// The memory of `block` is in use while the memory of `value`, inside it, is.
 void Planner::addToBlock(const BufferUse &value, Operation *block) {
   int64_t begin = value.span.firstWrite;
   auto [it, inserted] = blocks.try_emplace(block, problem.buffers.size());

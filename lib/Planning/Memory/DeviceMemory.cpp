@@ -72,7 +72,7 @@ struct Extent {
   MemoryUse what;
 };
 
-/// Goes through a function with what its timeline has in use.
+/// Goes through a function with the memory that its timeline has in use.
 class Walker {
 public:
   Walker(func::FuncOp function, const MemoryLayouts &layouts,
@@ -100,7 +100,7 @@ private:
   /// as indices of `extents`.
   std::vector<SmallVector<size_t, 1>> begins, ends;
   std::vector<Extent> extents;
-  /// The indices of what is in use now.
+  /// The indices of the extents that are in use now.
   SmallVector<size_t> live;
   BytesByUse states, buffers;
   int64_t inputs = 0, stateEnd = 0;
@@ -191,7 +191,7 @@ void Walker::measureBuffers() {
   buffersNow = llvm::alignTo(stateEnd, kBufferAlignment) + aligned;
 }
 
-/// Counts each with the pool's tag in front.
+/// Counts each activation with the pool's tag in front.
 void Walker::measureActivations() {
   activationBytes.assign(timeline.length + 1, 0);
   poolBytes.assign(timeline.length + 1, 0);
@@ -237,9 +237,9 @@ void Walker::findFullest() {
   }
 }
 
-/// Returns whether `activations[index]` could be taken for another result of
-/// its operator that is in use at another time: operators allocate theirs in
-/// any order.
+/// Returns whether `activations[index]` could be mistaken for another result of
+/// its operator that is in use at another time: operators allocate their
+/// results in any order.
 static bool isAmbiguous(ArrayRef<Activation> activations, size_t index) {
   const Activation &one = activations[index];
   auto isOther = [&](const Activation &other) {

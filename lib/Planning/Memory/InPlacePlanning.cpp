@@ -51,11 +51,11 @@ class Usage {
 public:
   explicit Usage(std::vector<int64_t> inUse) : inUse(std::move(inUse)) {}
 
-  /// `bucket`, whose gradients were copied, begins at `begin`.
+  /// Changes `bucket`, whose gradients were copied, to begin at `begin`.
   void begin(const Bucket &bucket, int64_t begin);
-  /// The earliest begin of `bucket`, whose gradients are copied, with which at
-  /// most `limit` is in use, or if there is none, the latest with which least
-  /// is.
+  /// Returns the earliest begin of `bucket`, whose gradients are copied, with
+  /// which at most `limit` bytes are in use. If there is none, returns the
+  /// latest begin with the least memory in use.
   int64_t choose(const Bucket &bucket, int64_t limit) const;
   int64_t peak() const { return inUse.empty() ? 0 : *llvm::max_element(inUse); }
 
@@ -81,7 +81,7 @@ int64_t Usage::choose(const Bucket &bucket, int64_t limit) const {
                             inUse.begin() + bucket.packed + 1);
   int64_t best = bucket.packed;
   int64_t least = *llvm::max_element(part);
-  // One gradient more at a time.
+  // Adds one gradient at a time.
   for (const Gradient &gradient : llvm::reverse(bucket.gradients)) {
     for (int64_t at = gradient.made; at < begin; ++at)
       part[at - first] += bucket.bytes;

@@ -10,21 +10,21 @@
 using namespace fcdp;
 
 namespace {
-/// Rectangles of bytes and time as ones that are disjoint.
+/// Converts rectangles of bytes and time to disjoint ones.
 class Disjoint {
 public:
   explicit Disjoint(llvm::ArrayRef<MemoryRange> ranges);
 
   std::vector<MemoryRange> take();
-  /// Exchanges what is covered and what is not, within the bytes [begin, end)
-  /// and the positions [0, length). Expects that it covers no other bytes in
-  /// front of `begin`.
+  /// Replaces the covered parts by the uncovered ones, within the bytes [begin,
+  /// end) and the positions [0, length). Expects that no bytes before `begin`
+  /// are covered.
   void invert(int64_t begin, int64_t end, int64_t length);
 
 private:
   using Spans = llvm::SmallVector<std::pair<int64_t, int64_t>>;
 
-  /// Times at which bytes are covered, by the first byte of each segment.
+  /// The times at which bytes are covered, by the first byte of each segment.
   std::map<int64_t, Spans> segments;
 };
 } // namespace

@@ -16,7 +16,7 @@ class TimelineBuilder {
 public:
   TimelineBuilder(func::FuncOp function, FunctionTimeline &timeline);
 
-  /// Finds what does not depend on other functions.
+  /// Finds the spans that do not depend on other functions.
   void addOwn();
   /// Finds the buffers and copies in flight at the ends of the functions
   /// `before`.
@@ -26,7 +26,7 @@ private:
   int64_t findRelease(ReleaseOp release) const;
   int64_t findCompletion(Operation *user) const;
   void addBuffer(Operation &op);
-  /// Times of the copies that are live-in, by the state's name.
+  /// The times of the live-in copies, by the state's name.
   using Copies = llvm::DenseMap<StringAttr, MemorySpan>;
   void addLiveIns(const FunctionTimeline &before, Copies &copies);
   void extend(MemorySpan &copy, ReadStateOp read) const;
@@ -52,8 +52,8 @@ TimelineBuilder::TimelineBuilder(func::FuncOp function,
     position[&op] = timeline.length++;
 }
 
-/// Returns the position from which on memory is free: a release on another
-/// stream than compute counts in the next function only.
+/// Returns the position from which on memory is free. A release on another
+/// stream than compute takes effect only in the next function.
 int64_t TimelineBuilder::findRelease(ReleaseOp release) const {
   return release && !release.getStream() ? position.lookup(release)
                                          : timeline.length;
@@ -85,8 +85,9 @@ void TimelineBuilder::addOwn() {
   timeline.results = findActivations(function);
 }
 
-/// Returns the position from which on `user` no longer reads its operands, as
-/// compute sees it: on another stream, where compute has waited for it.
+/// Returns the position from which on `user` no longer reads its operands, in
+/// the order of compute. For another stream, this is where compute has waited
+/// for it.
 int64_t TimelineBuilder::findCompletion(Operation *user) const {
   Stream stream = getStream(user);
   if (stream == Stream::compute)
@@ -118,7 +119,7 @@ void TimelineBuilder::addLiveIns(const FunctionTimeline &before,
         position.lookup(findLiveInWait(buffer.releasedBy, function)) + 1;
     timeline.liveIns.push_back({buffer.op, buffer.isScratch,
                                 MemorySpan{0, awaited}, buffer.releasedBy});
-    // The fill of a state is the copy that this function finds there.
+    // The copy that fills a state is the one that this function finds there.
     FlatSymbolRefAttr into = getInto(buffer.op);
     if (!into)
       continue;

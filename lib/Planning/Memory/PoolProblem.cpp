@@ -17,8 +17,8 @@ int64_t fcdp::getPoolBytes(int64_t bytes) {
 
 std::vector<MemoryRange> fcdp::alignToPool(func::FuncOp function,
                                            std::vector<MemoryRange> ranges) {
-  // For each position, the position after the last operation before it that
-  // uses the pool, and that of the next one.
+  // For each position, the position after the last earlier operation that uses
+  // the pool, and the position of the next such operation.
   SmallVector<int64_t> begins, ends;
   int64_t last = 0, position = 0;
   for (Operation &op : function.front()) {
@@ -45,7 +45,8 @@ std::vector<MemoryRange> fcdp::alignToPool(func::FuncOp function,
 }
 
 namespace {
-/// Positions as the runtime counts time while it fills its pool.
+/// Converts positions to the runtime's time, which counts allocations of its
+/// pool.
 class PoolTime {
 public:
   PoolTime(ArrayRef<Activation> activations, const ReservedMemory &reserved)
@@ -58,9 +59,9 @@ public:
     moments.erase(llvm::unique(moments), moments.end());
   }
 
-  /// Returns the time at which memory begins or ends to be reserved in front of
-  /// the operation at `position`, and results are dropped behind the one
-  /// before.
+  /// Returns the time before the operation at `position`, at which reservations
+  /// begin or end and the results that the operation before used last are
+  /// dropped.
   int64_t atMoment(int64_t position) const {
     const Activation *next =
         llvm::partition_point(activations, [=](const Activation &other) {

@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Puts the spans of a function's timeline in their places.
+/// Combines the spans of a function's timeline with their places.
 class Finder {
 public:
   Finder(func::FuncOp function, const MemoryLayouts &layouts)

@@ -27,8 +27,8 @@ static PackingProblem makePool(func::FuncOp function,
   return makePoolProblem(activations, reserved);
 }
 
-/// Returns the values, and behind them activations as the pool takes memory for
-/// them.
+/// Returns the values, followed by activations with the memory that the pool
+/// uses for them.
 static PackingProblem join(const PackingProblem &values,
                            ArrayRef<Activation> activations) {
   PackingProblem both = values;
@@ -45,8 +45,7 @@ SharedPacking fcdp::packBesidePool(func::FuncOp function,
   PackingSolution alone = packArena(values);
   PackingProblem both = join(values, activations);
   int64_t bound = stateBytes + lowerBound(both);
-  // With many buffers more effort takes long; what it could save is hardly
-  // worth that.
+  // With many buffers, more effort takes long and hardly saves memory.
   constexpr int64_t kNear = 256;
   constexpr size_t kMany = 1000;
   auto isNear = [&](int64_t end) { return end <= bound + bound / kNear; };
@@ -76,7 +75,7 @@ std::vector<int64_t> fcdp::measureUse(func::FuncOp function,
                                       const PackingProblem &values,
                                       ArrayRef<Activation> activations,
                                       int64_t stateBytes) {
-  // By how much it grows at each position, and at the end.
+  // The increase of the bytes in use at each position, and at the end.
   std::vector<int64_t> inUse(llvm::range_size(function.front()) + 1);
   inUse[0] = stateBytes;
   auto add = [&](const auto &value, int64_t bytes) {

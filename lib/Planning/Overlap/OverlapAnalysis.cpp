@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Cuts the function where something may be issued, and measures what lies
-/// between.
+/// Divides the function at the points where transfers may be issued, and
+/// measures the parts between them.
 class FunctionOverlap::Builder {
 public:
   Builder(FunctionOverlap &overlap, func::FuncOp function,
@@ -30,11 +30,11 @@ private:
   void addReductions();
 
   int64_t positionOf(Operation *op) const { return positions.lookup(op); }
-  /// The piece that `position` is in.
+  /// Returns the piece that contains `position`.
   size_t pieceAt(int64_t position) const;
   size_t pieceOf(Operation *op) const { return pieceAt(positionOf(op)); }
   OverlapProblem::Stage describe(Operation *op) const;
-  /// Adds to all pieces that [begin, end) of the positions is in.
+  /// Adds bytes to all pieces that intersect the positions [begin, end).
   void hold(int64_t begin, int64_t end, int64_t bytes);
 
   FunctionOverlap &overlap;
@@ -57,8 +57,8 @@ size_t FunctionOverlap::Builder::pieceAt(int64_t position) const {
   return llvm::upper_bound(begins, position) - begins.begin() - 1;
 }
 
-/// Cuts in front of the first use of each copy, of each unit's first pack and
-/// of each sum that is read, and behind each reduction.
+/// Divides before the first use of each copy, before each unit's first pack,
+/// before each accumulator that is read, and after each reduction.
 void FunctionOverlap::Builder::cut() {
   for (Operation &op : function.front())
     positions.try_emplace(&op, positions.size());
@@ -77,7 +77,7 @@ void FunctionOverlap::Builder::cut() {
   problem.pieces.resize(begins.size());
   std::optional<size_t> range;
   for (const Fetch &fetch : overlap.fetches) {
-    // A range has one place, in front of the first use of a copy.
+    // A range has one place, before the first use of a copy.
     if (fetch.range != range)
       problem.pieces[pieceOf(fetch.use)].mayFetch = true;
     range = fetch.range;
@@ -129,8 +129,8 @@ void FunctionOverlap::Builder::addFetches() {
   }
 }
 
-/// The collectives, and the copies of a sum in host memory: its load, which is
-/// taken to be in front of them, and its store.
+/// Returns the collectives, and the copies of an accumulator in host memory:
+/// its load, which counts as the first transfer, and its store.
 static SmallVector<Operation *> findTransfers(const GradientSum &sum) {
   SmallVector<Operation *> transfers;
   if (sum.add)
@@ -153,7 +153,7 @@ void FunctionOverlap::Builder::addReductions() {
     added.issued = pieceOf(sum.steps.back());
     Operation *input = sum.steps.front()->getOperand(0).getDefiningOp();
     bool isPacked = isa_and_present<PackOp>(input);
-    // Packed, and scratch.
+    // The packed gradients, and scratch.
     added.bytes =
         (isPacked ? 2 : 1) * bytesOf(sum.steps.front()->getOperand(0));
     if (sum.add) // the loaded value, the reduced value, and their sum
@@ -188,7 +188,7 @@ void FunctionOverlap::Builder::hold(int64_t begin, int64_t end, int64_t bytes) {
     problem.pieces[piece].bytes += bytes;
 }
 
-/// States, and the greatest sum of results of operators in each piece.
+/// Adds states, and the greatest sum of results of operators in each piece.
 void FunctionOverlap::Builder::addActivations() {
   int64_t states = 0;
   for (auto state : function->getParentOfType<ModuleOp>().getOps<StateOp>())
@@ -201,7 +201,7 @@ void FunctionOverlap::Builder::addActivations() {
   }
 }
 
-/// Slices that several fetches share, from the first to the last.
+/// Adds slices that several fetches share, from the first fetch to the last.
 void FunctionOverlap::Builder::addSlices() {
   for (const Fetch &fetch : overlap.fetches)
     for (Operation *op : fetch.ops) {

@@ -15,8 +15,8 @@ using namespace fcdp;
 // Just in time
 //===----------------------------------------------------------------------===//
 
-/// The latest begin of `fetch` so that it is there by `deadline`, if each
-/// stream is free until `free`, which is brought forward.
+/// Returns the latest begin of `fetch` with which the copy is complete by
+/// `deadline`. Each stream is free until `free`, which is reduced by the fetch.
 static double beginLatest(const OverlapProblem::Fetch &fetch,
                           llvm::ArrayRef<double> durations, double deadline,
                           std::array<double, kNumSimulatedStreams> &free) {
@@ -74,7 +74,8 @@ static OverlapSolution planJustInTime(const OverlapProblem &problem,
 // Fitting
 //===----------------------------------------------------------------------===//
 
-/// Issues one fetch behind `piece` that is ahead of its use there.
+/// Moves the last fetch that is ahead of its use at `piece` to the next
+/// possible place after `piece`. Returns false if there is none.
 static bool shortenFetch(const OverlapProblem &problem, size_t piece,
                          OverlapSolution &solution) {
   for (size_t i = problem.fetches.size(); i-- > 0;) {
@@ -133,7 +134,7 @@ static bool isAsFast(const OverlapSolution &a, const OverlapSolution &b) {
   return a.estimate.seconds <= b.estimate.seconds * (1 + kSearch.sameTime);
 }
 
-/// The least slack with which nothing is lost, of doubled ones.
+/// Returns the plan with the least slack, of doubling ones, that loses no time.
 static OverlapSolution planJustInTime(const OverlapProblem &problem,
                                       const OverlapSolution &loose) {
   OverlapTimeline timeline =

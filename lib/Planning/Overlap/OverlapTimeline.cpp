@@ -15,7 +15,7 @@ struct Purpose {
   size_t index = 0, stage = 0;
 };
 
-/// Issues what a solution says, in order.
+/// Issues the instructions of a solution, in order.
 class FunctionBuilder {
 public:
   FunctionBuilder(const OverlapProblem &problem, llvm::ArrayRef<size_t> fetched,
@@ -43,9 +43,9 @@ private:
 
   const OverlapProblem &problem;
   llvm::ArrayRef<size_t> fetched, accumulated;
-  /// The events that say that each is done.
+  /// The events that mark the end of each transfer.
   std::vector<uint32_t> fetchDone, reductionDone;
-  /// The reductions whose sums are accumulated at each place.
+  /// The reductions that are accumulated at each place.
   std::vector<llvm::SmallVector<size_t, 2>> sums;
   size_t nextFetch = 0, nextUse = 0, nextReduction = 0;
   uint32_t nextEvent = 0;
@@ -69,7 +69,7 @@ void FunctionBuilder::wait(uint8_t stream, uint32_t event) {
   purposes.emplace_back();
 }
 
-/// Returns what says that it is done.
+/// Issues a transfer, and returns the event that marks its end.
 uint32_t FunctionBuilder::transfer(llvm::ArrayRef<OverlapProblem::Stage> stages,
                                    Purpose purpose) {
   uint32_t before = record(kComputeStream);

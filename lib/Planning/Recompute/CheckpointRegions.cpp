@@ -14,7 +14,7 @@ SmallVector<aten::CallOp> fcdp::findCheckpointed(func::FuncOp step) {
     std::optional<int64_t> region = getCheckpointRegion(call);
     if (!region || !end || end->isBeforeInBlock(call))
       continue;
-    // Views hold no memory, and follow what they show.
+    // Views use no memory, and are recomputed with the values that they show.
     if (isView(call) || !findReasonToRunOnce(call).empty())
       continue;
     auto isInside = [&](Operation *user) {

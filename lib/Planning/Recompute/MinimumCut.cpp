@@ -29,8 +29,8 @@ bool MinimumCut::findLevels() {
   return level[kSink] != -1;
 }
 
-/// Fills all shortest ways to the sink. Without recursion, since a way may be
-/// as long as the program.
+/// Saturates all shortest paths to the sink. It does not recurse, because a
+/// path may be as long as the program.
 void MinimumCut::augment() {
   llvm::SmallVector<size_t> tried(outgoing.size(), 0);
   llvm::SmallVector<size_t> path; // edges from the source on

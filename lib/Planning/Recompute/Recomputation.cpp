@@ -44,7 +44,7 @@ RecomputationSolution fcdp::evaluate(const RecomputationProblem &problem,
   }
   RecomputationSolution solution;
   solution.isRecomputed.assign(problem.ops.size(), false);
-  // Readers come after what they read.
+  // Readers come after the values that they read.
   for (size_t index = problem.ops.size(); index-- > 0;) {
     const RecomputationProblem::Op &op = problem.ops[index];
     if (llvm::none_of(results[index], [&](size_t v) { return isNeeded[v]; }))
@@ -124,12 +124,12 @@ RecomputationSolution fcdp::keepLeast(const RecomputationProblem &problem) {
   double all = 1;
   for (const RecomputationProblem::Op &op : problem.ops)
     all += op.cost;
-  // A byte costs more than everything: a power of two, so that sums of bytes
-  // times the price are exact.
+  // A byte costs more than everything else. The price is a power of two, so
+  // that sums of bytes times the price are exact.
   return cut(problem, std::exp2(std::ceil(std::log2(all))));
 }
 
-/// Keeps what need not be recomputed, the most expensive first.
+/// Keeps values that need not be recomputed, the most expensive first.
 static RecomputationSolution fill(const RecomputationProblem &problem,
                                   RecomputationSolution solution,
                                   int64_t budget) {
@@ -160,8 +160,8 @@ RecomputationSolution fcdp::keepWithin(const RecomputationProblem &problem,
   best = keepLeast(problem);
   if (best.keptBytes > budget)
     return best;
-  // Exponents of prices at which nothing and everything is recomputed; after
-  // the halvings they are 0.2 % of a price apart.
+  // The exponents of prices at which nothing and everything is recomputed.
+  // After the halvings, prices are 0.2 % apart.
   double low = -64, high = 64;
   for (int step = 0; step < 16; ++step) {
     double middle = (low + high) / 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds which calls may run again, and the places where they do.
+// Finds the calls that may run again, and the places where they do.
 
 #include "dialects/Aten/OpTable.h"
 #include "fcdp/Analysis/Aliases.h"
@@ -50,7 +50,8 @@ fcdp::placeRecomputed(func::FuncOp step,
   Operation *end = findForwardEnd(step);
   if (!end)
     return places;
-  // Decided for all calls up to the end: a view is as good as what it shows.
+  // This is decided for all calls up to the end. A view runs again if the call
+  // that it shows does.
   llvm::DenseSet<Operation *> runsAgain, placed;
   for (Operation &op : step.front()) {
     auto call = dyn_cast<aten::CallOp>(op);

@@ -16,8 +16,8 @@ using Choice = RecomputationProblem::Choice;
 /// bandwidth (NVIDIA's data sheet of the 80 GB model).
 static constexpr double kDefaultFlopsPerByte = 156;
 
-/// Bytes are the unit of the solver's prices: times in seconds would be so
-/// small beside sums of bytes that they were lost in rounding.
+/// Bytes are the unit of the solver's prices. Times in seconds would be so
+/// small next to sums of bytes that rounding would lose them.
 double fcdp::costOfRecomputing(aten::CallOp call, const CostModel *model) {
   if (model)
     return model->costOf(call).getTotal() /
@@ -27,8 +27,8 @@ double fcdp::costOfRecomputing(aten::CallOp call, const CostModel *model) {
 }
 
 namespace {
-/// A use of a parameter, for counting gathers: what is gathered together has
-/// one bucket.
+/// A use of a parameter, for counting gathers. Parameters that are gathered
+/// together have one bucket.
 struct BucketUse {
   StringAttr unit;
   size_t bucket;
@@ -55,7 +55,8 @@ private:
   void collectBucketUses(BucketKindOf kindOf);
   Choice choose(aten::CallOp call);
   bool crossesUnits(aten::CallOp call);
-  /// The value whose memory `value` shows, if it is one of the problem's.
+  /// Returns the value whose memory `value` shows, if it is a value of the
+  /// problem.
   std::optional<size_t> findValue(Value value);
   SmallVector<size_t> findLateReaders(const RecomputationSolution &solution);
   llvm::Expected<RecomputationSolution>
@@ -88,7 +89,7 @@ std::optional<size_t> Decider::findValue(Value value) {
   return found->second;
 }
 
-/// Leaves out views, which hold no memory. Views of parameters are cloned to
+/// Leaves out views, which use no memory. Views of parameters are cloned to
 /// each use.
 void Decider::collectValues() {
   for (auto call : step.front().getOps<aten::CallOp>()) {
@@ -205,7 +206,7 @@ Decider::findLateReaders(const RecomputationSolution &solution) {
   return late;
 }
 
-/// Solves until no parameter is gathered once more than without.
+/// Solves until no parameter needs another gather because of recomputation.
 llvm::Expected<RecomputationSolution>
 Decider::solve(function_ref<RecomputationSolution()> solveOnce) {
   while (true) {

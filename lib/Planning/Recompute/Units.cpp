@@ -8,7 +8,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// The longest of `units` that is `path` or a module around it, or null.
+/// Returns the longest of `units` that is `path` or a module around it, or
+/// null.
 static StringAttr findEnclosing(StringRef path,
                                 const llvm::StringMap<StringAttr> &units) {
   while (!path.empty()) {

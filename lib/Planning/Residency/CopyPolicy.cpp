@@ -42,7 +42,7 @@ CopyPolicy::CopyPolicy(const CopyDecision &decision) {
   within = getPlace(residency);
   state = getPlace(carry);
   // A slice in host memory for the uses of one micro-batch is a state, too.
-  // Each micro-batch fills it anew, and the first batch of an evaluation.
+  // Each micro-batch, and the first batch of an evaluation, fills it again.
   isInMicrobatch = state == CopyPlace::none && within == CopyPlace::hostSlice;
   bool isKept = decision.isUsedAgain || decision.isReference;
   if (isInMicrobatch && (isKept || decision.isEvaluated))
@@ -70,7 +70,7 @@ CopyPolicy::CopyPolicy(const CopyDecision &decision) {
     if (isInMicrobatch && role == Role::next_evaluation)
       row.first = CopySource::host;
     row.later = getSource(residency);
-    // Host memory has the slice already.
+    // Host memory already has the slice.
     if (row.later == CopySource::network && row.first == CopySource::host)
       row.later = CopySource::host;
   }

@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// What all problems have in common about a function, whatever is decided.
+/// The facts about a function that do not depend on decisions.
 struct FunctionCosts {
   FunctionCosts(func::FuncOp function, const CostModel &model)
       : function(function), results(measureActivations(function)) {
@@ -20,8 +20,8 @@ struct FunctionCosts {
   }
 
   func::FuncOp function;
-  /// The cost of each operation but for collectives, which decisions change,
-  /// and the bytes of results of operators in front of it.
+  /// The cost of each operation except for collectives, which depend on
+  /// decisions, and the bytes of results of operators before it.
   std::vector<Cost> costs;
   std::vector<int64_t> results;
 };
@@ -59,8 +59,8 @@ private:
   llvm::DenseMap<StringAttr, Operation *> updates;
   llvm::DenseMap<Operation *, size_t> positions;
   std::vector<ResidencyProblem::Use> uses;
-  /// The operations that make a copy of a bucket, or read it where a rank owns
-  /// the whole, and that bucket.
+  /// The operations that make a copy of a bucket, or read it on a rank that
+  /// owns all of it, with that bucket.
   llvm::DenseMap<Operation *, StringAttr> bucketOfFetch;
   /// The fetch of each use.
   std::vector<Operation *> fetches;
@@ -94,7 +94,7 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
       result.wholeBytes = result.sliceBytes = 0;
   }
   double whole = static_cast<double>(result.wholeBytes);
-  // Else the shard is the slice, or the whole.
+  // Otherwise the shard is the slice, or the whole bucket.
   if (nodes > 1 && bucket.getSharding() == Sharding::world) {
     result.interGather =
         model.costOfGather(Axis::node, nodes, whole / (nodes * locals));
@@ -127,8 +127,8 @@ void ProblemBuilder::addBuckets(ResidencyProblem &problem) {
   }
 }
 
-/// Returns the bytes that every rank holds whatever is decided about copies:
-/// shards, optimizer states and accumulators.
+/// Returns the bytes on every rank that do not depend on decisions about
+/// copies: shards, optimizer states and accumulators.
 int64_t ProblemBuilder::countStateBytes(const ResidencyProblem &problem) {
   int64_t bytes = 0;
   for (auto state : module.getOps<StateOp>())
@@ -137,7 +137,7 @@ int64_t ProblemBuilder::countStateBytes(const ResidencyProblem &problem) {
   for (auto [bucket, described] :
        llvm::zip_equal(module.getOps<BucketOp>(), problem.buckets)) {
     SumPolicy policy = problem.getSumPolicy(described);
-    // The state of reduced gradients is among those of the module.
+    // The module has the state of reduced gradients already.
     if (policy.level != SumLevel::all && !policy.isInHost())
       bytes += byteSize(getStateType(bucket, policy.state, mesh));
   }
@@ -177,7 +177,7 @@ void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
   fetches.push_back(fetch);
 }
 
-/// Returns the cost of a reduction between nodes of a node slice each.
+/// Returns the cost of a reduction of a node slice between nodes.
 Cost ProblemBuilder::costBetweenNodes(ReduceScatterOp reduce) {
   auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
       reduce, reduce.getSourceAttr());
@@ -222,14 +222,14 @@ void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
   if (locals > 1 && bucket.sharding == Sharding::none)
     bucket.sumIntraGather =
         model.costOfGather(Axis::local, locals, part * nodes);
-  // A gather that adds to a sum needs a buffer. One that starts the sum writes
-  // to the accumulator.
+  // A gather that adds to an accumulator needs a buffer. A gather that starts
+  // it writes to the accumulator directly.
   if (problem.getSumPolicy(bucket).level == SumLevel::all &&
       problem.microBatches > 1)
     uses.back().reducedBytes += byteSize(gather.getResult().getType());
 }
 
-/// A copy is read until the use in which its last reader is.
+/// A copy is read until the use that contains its last reader.
 void ProblemBuilder::endUses() {
   for (size_t i = 0; i < fetches.size(); ++i) {
     size_t last = positions[findLastMemoryUser(fetches[i]->getResult(0))];
@@ -260,7 +260,7 @@ void ProblemBuilder::addUses(ResidencyProblem &problem,
       uses.back().seconds += cost.getTotal();
       uses.back().deviceMemory += cost.deviceMemory;
     }
-    // Gradients on their way are counted with their reductions.
+    // In-flight gradients are counted with their reductions.
     uses.back().otherBytes =
         std::max(uses.back().otherBytes, states + known.results[index]);
   }
@@ -317,7 +317,8 @@ std::vector<ResidencyProblem> fcdp::makeResidencyProblems(
     ArrayRef<Accumulation> accumulations,
     std::optional<Collectives> collectives, const WireChoice &wires) {
   std::vector<FunctionCosts> functions;
-  // All variants share the decisions. The greatest has the least memory left.
+  // All variants share the decisions. The greatest variant leaves the least
+  // memory.
   for (func::FuncOp function : getFunctionsOf(module)) {
     if (Role role = getRole(function); isFirstOfStep(role) && !isOuter(role))
       functions.emplace_back(function, model);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A step under a plan, as coarse as the problem: one piece of compute a use.
+// Estimates a step under a plan, in the detail of the problem: one piece of
+// compute per use.
 
 #include "UseRanges.h"
 #include "fcdp/Analysis/SumDelay.h"
@@ -25,11 +26,11 @@ constexpr uint8_t streamOf(Stream stream) {
 
 /// The reductions of one use.
 struct Reductions {
-  /// The place of its sums, as findSumPlace counts.
+  /// The place of its accumulates, in the numbers of findSumPlace.
   size_t place;
   /// The events to wait for.
   llvm::SmallVector<uint32_t, 2> events;
-  /// The buckets whose sums are stored in host memory behind.
+  /// The buckets whose accumulators are stored in host memory afterwards.
   llvm::SmallVector<unsigned, 1> stored;
 };
 
@@ -67,13 +68,13 @@ private:
   void fetch(unsigned index);
   void reduce(unsigned bucket);
   /// Gathers the part of a reduced gradient that a rank owns beyond its shard.
-  /// Returns the event that says it is there.
+  /// Returns the event that marks its end.
   uint32_t gatherSum(const ResidencyProblem::Bucket &costs);
-  /// Accumulates the sums of the earliest use that has any left.
+  /// Accumulates the gradients of the earliest use that has any left.
   void accumulateNext();
   size_t countCrossing() const;
   void work(Stream stream, Activity activity, const Cost &cost);
-  /// Has `to` wait for what `from` has been given.
+  /// Makes `to` wait for the work that `from` has been given.
   void order(Stream from, Stream to);
   uint32_t record(Stream stream);
   void wait(Stream stream, uint32_t event);
@@ -88,7 +89,7 @@ private:
   InstructionList list;
   /// The event that each use waits for, if it fetches.
   std::vector<std::optional<uint32_t>> fetched;
-  /// The reductions of each use whose sums are not accumulated yet.
+  /// The reductions of each use whose results are not accumulated yet.
   std::deque<Reductions> reduced;
 };
 
@@ -222,8 +223,9 @@ uint32_t FunctionBuilder::gatherSum(const ResidencyProblem::Bucket &costs) {
   return record(last);
 }
 
-/// Returns the number of uses whose sums may be in flight at the end. An update
-/// is taken to begin with all sums, though those of some buckets could follow.
+/// Returns the number of uses whose accumulates may be in flight at the end. It
+/// assumes that an update begins after all accumulates, although those of some
+/// buckets could follow.
 size_t FunctionBuilder::countCrossing() const {
   if (isLastOfStep(role) || !mayCrossBoundary(problem.prefetch))
     return 0;
@@ -269,8 +271,8 @@ InstructionList FunctionBuilder::buildUpdate() {
   return std::move(list);
 }
 
-/// Returns the seconds that a step needs of the resource that it needs most.
-/// The micro-batch before the last runs `left` times more.
+/// Returns the seconds that a step needs of its busiest resource. The
+/// micro-batch before the last runs `left` times more.
 static double findNeeded(llvm::ArrayRef<Role> roles,
                          const std::map<Role, InstructionList> &lists,
                          int64_t left) {
@@ -301,7 +303,7 @@ ResidencyTimes fcdp::estimateTimes(const ResidencyProblem &problem,
     if (!lists.count(role))
       lists[role] = build(role);
 
-  // The second of two steps counts.
+  // Only the second of two steps counts.
   size_t functions = roles.size();
   llvm::SmallVector<const InstructionList *> run;
   for (size_t i = 0; i < 2 * functions; ++i)
@@ -315,7 +317,8 @@ ResidencyTimes fcdp::estimateTimes(const ResidencyProblem &problem,
   return {seconds, findNeeded(roles, lists, left)};
 }
 
-/// Holds the memory of each use's reductions until their sums are accumulated.
+/// Adds the memory of each use's reductions until their results are
+/// accumulated.
 static void
 holdReductions(const ResidencyProblem &problem, llvm::ArrayRef<size_t> reducing,
                llvm::function_ref<void(size_t, size_t, int64_t)> hold) {
@@ -327,7 +330,7 @@ holdReductions(const ResidencyProblem &problem, llvm::ArrayRef<size_t> reducing,
   }
 }
 
-/// Returns the greatest sum over the uses of a micro-batch.
+/// Returns the greatest sum of bytes over the uses of a micro-batch.
 static int64_t estimateDeviceBytes(const Policies &policies) {
   const ResidencyProblem &problem = policies.problem;
   const UseRanges &ranges = policies.ranges;
@@ -353,8 +356,8 @@ static int64_t estimateDeviceBytes(const Policies &policies) {
       continue;
     const ResidencyProblem::Bucket &bucket = problem.buckets[b];
     const CopyPolicy &policy = policies.copies[b];
-    // A state is there always, what one micro-batch keeps from its first use
-    // of the bucket to its last.
+    // A state is always in use. A copy that is kept within one micro-batch is
+    // in use from the first use of the bucket to the last.
     for (auto [place, bytes] :
          {std::pair(CopyPlace::deviceCopy, bucket.wholeBytes),
           std::pair(CopyPlace::deviceSlice, bucket.sliceBytes)}) {

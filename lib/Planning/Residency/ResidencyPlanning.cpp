@@ -39,7 +39,7 @@ private:
   /// Estimates `plan`, unless that was done before. Returns whether it fits and
   /// is the best so far.
   bool consider(const Plan &plan);
-  /// Gives `bucket` the `option`, as far as the user has not decided.
+  /// Sets `option` for `bucket`, unless the user has decided.
   void set(Plan &plan, unsigned bucket, const BucketResidency &option) const;
 
   const ResidencyProblem &problem;
@@ -61,8 +61,8 @@ static bool mayBeFlat(const ResidencyProblem::Bucket &bucket,
          gathersFlat(Collectives::flat, residency, carry);
 }
 
-/// Options of which none does what another does. A copy that stays on the
-/// device between micro-batches stays within them.
+/// Returns options with different effects. A copy that stays on the device
+/// between micro-batches stays within them.
 llvm::SmallVector<BucketResidency> Search::findOptions(unsigned index) const {
   const ResidencyProblem::Bucket &bucket = problem.buckets[index];
   bool isCarried = !bucket.trainable || problem.microBatches > 1;
@@ -150,7 +150,8 @@ void Search::set(Plan &plan, unsigned bucket,
     plan[bucket] = kept;
 }
 
-/// The plans of the presets, and others that treat all buckets alike.
+/// Considers the plans of the presets, and other plans that treat all buckets
+/// alike.
 void Search::tryUniform() {
   bool isFree = llvm::any_of(problem.buckets, [](const auto &bucket) {
     return bucket.collectives.size() > 1;
@@ -176,8 +177,8 @@ void Search::tryUniform(const BucketResidency &option) {
   consider(plan);
 }
 
-/// Buckets in the order in which a copy waits shortest: backward is last in,
-/// first out.
+/// Returns the buckets in the order in which their copies are used again
+/// soonest: the backward pass is last in, first out.
 std::vector<unsigned> Search::orderByReuse() const {
   UseRanges ranges(problem);
   std::vector<unsigned> order;
@@ -192,8 +193,8 @@ std::vector<unsigned> Search::orderByReuse() const {
   return order;
 }
 
-/// Gives one residency to those that are used again soonest, or latest, as many
-/// as fit and are worth it.
+/// Gives one residency to the buckets that are used again soonest, or latest:
+/// to as many as fit and reduce the time.
 bool Search::tryThresholds() {
   std::vector<unsigned> order = orderByReuse();
   llvm::SmallVector<BucketResidency> all;

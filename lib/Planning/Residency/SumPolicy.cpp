@@ -6,8 +6,8 @@
 
 using namespace fcdp;
 
-/// Returns `sharded` if there is nothing to sum, or nothing to reduce behind
-/// the sum: all modes do the same then.
+/// Returns `sharded` if there is nothing to accumulate, or nothing to reduce
+/// after the accumulation, because all modes are then the same.
 static Accumulation getMode(const SumDecision &decision) {
   bool isNothing = !decision.isTrainable || !decision.hasSeveral ||
                    (sumsSlice(decision.accumulation) && !decision.hasNodes);

@@ -16,7 +16,8 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The operations with which a function sums the gradients of one bucket.
+/// The operations with which a function reduces and accumulates the gradients
+/// of one bucket.
 struct Reduction {
   PackOp pack;
   /// The steps from the pack to the accumulate, in order.
@@ -39,8 +40,8 @@ private:
 
   SymbolTable *table = nullptr;
   MeshOp mesh;
-  /// A result that is reduced between nodes and will be accumulated together
-  /// with the next one.
+  /// A result that is reduced between nodes, and is accumulated together with
+  /// the next one.
   Value pending;
   StringRef pendingBucket;
 };
@@ -79,8 +80,8 @@ static ReduceScatterOp cloneStep(OpBuilder &builder, ReduceScatterOp step,
                                  step.getAxes());
 }
 
-/// Adds `part` to `state`. Returns the sum if no micro-batch follows, else
-/// null.
+/// Adds `part` to `state`. Returns the accumulated gradient if no micro-batch
+/// follows, else null.
 static Value addOnDevice(OpBuilder &builder, StateOp state, Value part,
                          const SumActions &actions) {
   AccumulateOp::create(builder, part.getLoc(), part, state.getSymName(),
@@ -91,7 +92,7 @@ static Value addOnDevice(OpBuilder &builder, StateOp state, Value part,
                              state.getSymName());
 }
 
-/// Adds `part` to an accumulator in host memory, which is loaded at `atLoad`,
+/// Adds `part` to an accumulator in host memory. It is loaded at `atLoad`,
 /// while `part` is computed.
 static Value addInHost(OpBuilder &builder, Operation *atLoad, StateOp state,
                        Value part, const SumActions &actions) {
@@ -131,16 +132,17 @@ void AccumulatePass::finishPending(OpBuilder &builder) {
 void AccumulatePass::rewrite(Reduction &reduction, BucketOp bucket,
                              const SumPolicy &policy,
                              const SumActions &actions) {
-  // The number of steps before the sum. The others come after it. Nodes of one
-  // rank have none within the node.
+  // The number of reduction steps before the accumulation; the others follow
+  // it. Nodes of one rank have no step within the node.
   ArrayRef<ReduceScatterOp> steps = reduction.steps;
   bool isWithin = !isOver(ReduceScatterOp(steps[0]).getAxes(), Axis::node);
   size_t before = policy.level == SumLevel::node && isWithin ? 1 : 0;
   StateOp state = findOrMakeState(bucket, policy.state);
   Type gradient = reduction.pack.getResult().getType().getElementType();
 
-  // Next to its producer what each rank has, where it stood what is reduced, so
-  // that the reduction overlaps with compute.
+  // An unreduced gradient is accumulated directly after its producer. A reduced
+  // one is accumulated at the place of the original accumulate, so that the
+  // reduction overlaps with compute.
   OpBuilder builder(reduction.sum);
   finishPending(builder);
   if (before == 0 &&
@@ -183,7 +185,7 @@ void AccumulatePass::rewrite(func::FuncOp function) {
        llvm::make_early_inc_range(function.getOps<AccumulateOp>())) {
     auto bucket = table->lookup<BucketOp>(sum.getTarget());
     Reduction reduction = findReduction(sum);
-    // Without a pack it is what this pass has made.
+    // A reduction without a pack was made by this pass.
     if (!bucket || !bucket.getAccumulation() || !reduction.pack ||
         reduction.steps.empty())
       continue;

@@ -18,8 +18,8 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The gathers of a bucket that yield node slices, or the whole, in program
-/// order: by function, in the order of roles and variants.
+/// The gathers of a bucket whose results are node slices, or the whole bucket,
+/// in program order, by function in the order of roles and variants.
 using Gathers = std::map<VariantRole, SmallVector<AllGatherOp>>;
 
 class CachePass : public fcdp::impl::CachePassBase<CachePass> {
@@ -31,8 +31,8 @@ private:
   Gathers &gathersOf(BucketOp bucket, Axis axis) {
     return gathers[{bucket.getSymNameAttr(), static_cast<unsigned>(axis)}];
   }
-  /// Returns the axis whose gathers yield what stays in `place`. The whole is
-  /// the result of the last axis that has several ranks.
+  /// Returns the axis of the gathers whose result stays in `place`. The whole
+  /// bucket is the result of the last axis that has several ranks.
   Axis getAxis(CopyPlace place) {
     return place == CopyPlace::deviceCopy && mesh.getLocal() > 1 ? Axis::local
                                                                  : Axis::node;
@@ -68,7 +68,7 @@ void CachePass::collect() {
   }
 }
 
-/// Erases `op` and whatever fed only it.
+/// Erases `op` and the operations that fed only it.
 static void eraseWithInputs(Operation *op) {
   SmallVector<Operation *> inputs;
   for (Value operand : op->getOperands())
@@ -85,7 +85,7 @@ static void replaceGather(AllGatherOp gather, Value value) {
   eraseWithInputs(gather);
 }
 
-/// Takes the copy from `state` where `source` says so, in place of the gather.
+/// Replaces the gather by the copy from `state`, as `source` says.
 static void replaceBy(CopySource source, StateOp state, AllGatherOp gather) {
   OpBuilder builder(gather);
   Location loc = gather.getLoc();
@@ -117,7 +117,7 @@ static void fill(StateOp state, AllGatherOp gather) {
                        state.getSymName(), StreamAttr());
 }
 
-/// Copies `gather` and what feeds it to the end of `init`.
+/// Copies `gather` and its inputs to the end of `init`.
 static AllGatherOp cloneInto(func::FuncOp init, AllGatherOp gather) {
   OpBuilder builder(init.front().getTerminator());
   IRMapping mapping;
@@ -154,7 +154,7 @@ CopyPolicy CachePass::makePolicy(BucketOp bucket) {
   return CopyPolicy(decision);
 }
 
-/// Later gathers of a function give the result of its first, where that stays
+/// Replaces later gathers of a function by the result of the first, if it stays
 /// on the device.
 void CachePass::keep(BucketOp bucket, const CopyPolicy &policy) {
   if (policy.within != CopyPlace::deviceCopy &&
@@ -165,8 +165,8 @@ void CachePass::keep(BucketOp bucket, const CopyPolicy &policy) {
       replaceGather(later, ofFunction.front().getResult());
 }
 
-/// Makes the bucket's state, fills it, and has it serve the gathers that are
-/// left.
+/// Makes the bucket's state, fills it, and replaces the remaining gathers by
+/// it.
 void CachePass::serve(BucketOp bucket, const CopyPolicy &policy) {
   if (policy.state == CopyPlace::none)
     return;
@@ -179,7 +179,7 @@ void CachePass::serve(BucketOp bucket, const CopyPolicy &policy) {
       if (policy.get(Role::init).fillsState)
         fill(state, cloneInto(init, first));
     }
-    // A variant may use the copy once that others use again.
+    // A variant may use a copy once that other variants use again.
     bool isUnread = policy.isInMicrobatch && isMicrobatch(which.role) &&
                     ofFunction.size() == 1 &&
                     bucket.getGatherWire() != Wire::delta;
@@ -195,7 +195,7 @@ void CachePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
     return signalPassFailure();
-  // Buckets that are already served stay as they are.
+  // Buckets that already have a state stay as they are.
   llvm::DenseSet<StringAttr> served;
   for (auto state : module.getOps<StateOp>())
     if (state.getRole() == StateRole::cache ||

@@ -48,8 +48,8 @@ std::unique_ptr<Pass> fcdp::createDecidePass(DecidePassOptions options,
   return std::make_unique<DecidePass>(std::move(options), std::move(described));
 }
 
-/// Buckets are laid out before. Fails if a strategy would decide for some of
-/// them, but none is laid out as it needs.
+/// Fails if a strategy would decide for some buckets, but none has the layout
+/// that it needs. Buckets get their layout before.
 static LogicalResult checkSharding(ModuleOp module, StringRef name,
                                    Sharding sharding) {
   BucketOp other;
@@ -69,7 +69,7 @@ static LogicalResult checkSharding(ModuleOp module, StringRef name,
          << "'; run --fcdp-bucket=sharding=" << stringifySharding(sharding);
 }
 
-/// Gives what `parsed` holds, or an error of `module` about `option`.
+/// Returns the value of `parsed`, or emits an error at `module` about `option`.
 template <typename T>
 static FailureOr<T> check(ModuleOp module, StringRef option,
                           llvm::Expected<T> parsed) {
@@ -88,7 +88,7 @@ FailureOr<std::optional<Accumulation>> DecidePass::getAccumulation() {
   return std::optional(*given);
 }
 
-/// Returns none if the collectives are to be chosen.
+/// Returns none if the collectives are still to be chosen.
 FailureOr<std::optional<Collectives>> DecidePass::getCollectives() {
   if (collectives.empty())
     return strategy == kAutoStrategy ? std::nullopt
@@ -96,7 +96,7 @@ FailureOr<std::optional<Collectives>> DecidePass::getCollectives() {
   return check(getOperation(), "collectives", parseCollectives(collectives));
 }
 
-/// Fails, and says that `what` needs it, if none is given.
+/// Fails if no cluster is given, with an error that `what` needs it.
 FailureOr<Cluster> DecidePass::getCluster(StringRef what) {
   ModuleOp module = getOperation();
   if (cluster.empty() && !described)
@@ -107,8 +107,8 @@ FailureOr<Cluster> DecidePass::getCluster(StringRef what) {
                getClusterOf(getMesh(module), described, cluster, profile));
 }
 
-/// Returns what the module states or, if it states nothing, the option if that
-/// is at least `least`.
+/// Returns the module's value or, if there is none, the option if it is at
+/// least `least`.
 static std::optional<int64_t> getGiven(std::optional<int64_t> stated,
                                        int64_t option, int64_t least) {
   return stated || option < least ? stated : std::optional(option);
@@ -144,8 +144,8 @@ FailureOr<StepDecisions> DecidePass::planByPreset() {
   return plan;
 }
 
-/// Returns the shardings that differ on this mesh, if the buckets leave it
-/// open.
+/// Returns the shardings that differ on this mesh, if the buckets leave the
+/// sharding open.
 SmallVector<Sharding> DecidePass::getShardings() {
   ModuleOp module = getOperation();
   MeshOp mesh = getMesh(module);
@@ -174,7 +174,7 @@ StepChoices DecidePass::getChoices(const Cluster &described) {
   choices.budget.host = hostMemory > 0 ? hostMemory : described.host.memory;
   bool hasSeveral = getMicroBatches(getOperation()) > 1;
   choices.accumulations = {Accumulation::sharded};
-  // Within one node these are `sharded`.
+  // Within one node, these are the same as `sharded`.
   if (hasSeveral && getMesh(getOperation()).getNode() > 1)
     choices.accumulations.append({Accumulation::node, Accumulation::node_host});
   if (hasSeveral)
@@ -204,8 +204,8 @@ FailureOr<StepDecisions> DecidePass::planByCost() {
                   SearchTiming(getAnalysisManager(), module));
 }
 
-/// Says what was decided. Times need a cluster; what is wrong with a given one
-/// is said where a decision needs it.
+/// Emits a remark on each decision. Times need a cluster. An error in a given
+/// cluster is reported where a decision needs it.
 void DecidePass::remark(size_t bucketsBefore) {
   ModuleOp module = getOperation();
   if (!getContext().getRemarkEngine())

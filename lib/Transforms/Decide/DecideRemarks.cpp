@@ -14,7 +14,7 @@ using namespace fcdp;
 
 static constexpr llvm::StringLiteral kCategory = "fcdp-decide";
 
-/// Returns how often a micro-batch gathers each bucket if nothing is kept.
+/// Returns how often a micro-batch gathers each bucket if no copy is kept.
 static llvm::DenseMap<StringAttr, int64_t> countUses(ModuleOp module) {
   llvm::DenseMap<StringAttr, int64_t> uses;
   for (func::FuncOp function : getFunctionsOf(module))

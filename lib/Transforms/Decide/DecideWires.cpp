@@ -64,7 +64,7 @@ LogicalResult DecideWiresPass::checkGiven() {
   return success();
 }
 
-/// Returns the costs that `auto` compares.
+/// Returns the cost model for `auto`.
 FailureOr<std::optional<CostModel>> DecideWiresPass::getModel() {
   if (choice.gathers != GatherWireSpec::automatic)
     return std::optional<CostModel>();
@@ -79,7 +79,8 @@ FailureOr<std::optional<CostModel>> DecideWiresPass::getModel() {
   return std::optional<CostModel>(std::in_place, *found);
 }
 
-/// Says what gathers of each bucket send that could send differences.
+/// Emits a remark on the wire of the gathers of each bucket that could send
+/// differences.
 void DecideWiresPass::remark() {
   if (!getContext().getRemarkEngine())
     return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// DiLoCo (arXiv 2311.08105), and its fragments that take turns (Streaming
-// DiLoCo, arXiv 2501.18512).
+// Implements DiLoCo (arXiv 2311.08105), with fragments that take turns
+// (Streaming DiLoCo, arXiv 2501.18512).
 
 #include "Shard/Axes.h"
 #include "Verify/VerifyPhase.h"
@@ -44,8 +44,8 @@ private:
 };
 } // namespace
 
-/// Returns what keeps the gradients of `bucket` from being reduced within the
-/// node alone, or an empty string.
+/// Returns the reason why the gradients of `bucket` cannot be reduced within
+/// the node alone, or an empty string.
 static std::string findObstacle(BucketOp bucket) {
   if (bucket.getSharding() != Sharding::node)
     return ("expected states that are sharded over the ranks of a node, as the "
@@ -60,8 +60,8 @@ static std::string findObstacle(BucketOp bucket) {
   return "";
 }
 
-/// Returns the gather of a gradient that is reduced over all ranks at once,
-/// which `sum` adds, or null.
+/// Returns the gather of a gradient that is reduced over all ranks at once and
+/// accumulated by `sum`, or null.
 static AllGatherOp findGather(AccumulateOp sum) {
   auto gather = sum.getValue().getDefiningOp<AllGatherOp>();
   if (!gather || !gather->hasOneUse())
@@ -130,7 +130,7 @@ void OuterStepsPass::divide(MutableArrayRef<BucketOp> trained) {
 }
 
 void OuterStepsPass::addStates(BucketOp bucket) {
-  // Within a node this is the same.
+  // Within a node both modes are the same.
   if (bucket.getAccumulation() == Accumulation::node)
     bucket.setAccumulation(Accumulation::sharded);
   if (spec.wire)
@@ -142,8 +142,8 @@ void OuterStepsPass::addStates(BucketOp bucket) {
                  place);
 }
 
-/// Replaces reductions over all ranks, with the gathers of what the ranks of a
-/// node own, by reductions within the node.
+/// Replaces reductions over all ranks, and the gathers of the parts that the
+/// ranks of a node own, by reductions within the node.
 void OuterStepsPass::reduceWithinNodes() {
   ArrayAttr local = oneAxis(&getContext(), Axis::local);
   for (auto function : getOperation().getOps<func::FuncOp>())
@@ -174,7 +174,7 @@ void OuterStepsPass::scaleByNode() {
   });
 }
 
-/// Returns the sum over nodes of what each has changed.
+/// Returns the sum of the nodes' changes.
 Value OuterStepsPass::sumDifferences(OpBuilder &builder, BucketOp bucket) {
   Location loc = bucket.getLoc();
   auto name = FlatSymbolRefAttr::get(bucket.getSymNameAttr());
@@ -199,7 +199,7 @@ void OuterStepsPass::update(OpBuilder &builder, BucketOp bucket, Value sum) {
                         scale);
 }
 
-/// Names `function`, which is put at the end of the module.
+/// Names `function`, and moves it to the end of the module.
 void OuterStepsPass::setFragment(func::FuncOp function, Role role,
                                  int64_t fragment) {
   int64_t fragments = spec.outer.getFragments();
@@ -215,7 +215,7 @@ void OuterStepsPass::makeUpdate(int64_t fragment, ArrayRef<BucketOp> buckets) {
       getOperation().getLoc(), "", FunctionType::get(&getContext(), {}, {}));
   setFragment(function, Role::outer_update, fragment);
   OpBuilder builder = OpBuilder::atBlockBegin(function.addEntryBlock());
-  // A bucket is updated when the next one is on its way.
+  // A bucket is updated when the reduction of the next one is in flight.
   BucketOp before;
   Value sum;
   for (BucketOp bucket : buckets) {
@@ -229,8 +229,8 @@ void OuterStepsPass::makeUpdate(int64_t fragment, ArrayRef<BucketOp> buckets) {
   func::ReturnOp::create(builder, function.getLoc());
 }
 
-/// Copies `inner`, the last micro-batch of a step, with the outer update in it.
-/// Differences come behind the first fetches, which run meanwhile.
+/// Copies `inner`, the last micro-batch of a step, and adds the outer update.
+/// The differences follow the first fetches, which run at the same time.
 void OuterStepsPass::makeMicrobatch(func::FuncOp inner, int64_t fragment,
                                     ArrayRef<BucketOp> buckets) {
   func::FuncOp function = inner.clone();

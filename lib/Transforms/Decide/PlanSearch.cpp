@@ -14,13 +14,14 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The decisions that a residency problem takes as given, and that problem.
+/// A residency problem, and the decisions that it takes as given.
 struct Candidate {
   int64_t bucketBytes = 0;
   Sharding sharding = Sharding::world;
   Accumulation accumulation = Accumulation::sharded;
   ResidencyProblem problem;
-  /// No plan at each of the distances is estimated to take less, in seconds.
+  /// A lower bound in seconds on the estimate of any plan, for each of the
+  /// distances.
   std::vector<double> least;
 };
 
@@ -40,7 +41,7 @@ private:
 
   const StepChoices &choices;
   std::vector<StepDecisions> plans;
-  /// The estimate of the best plan that is known.
+  /// The estimate of the best known plan.
   std::optional<ResidencyEstimate> best;
 };
 } // namespace
@@ -71,8 +72,8 @@ static bool isFlatFaster(const ResidencyProblem::Bucket &bucket) {
              bucket.intraReduce.getTotal() + bucket.interReduce.getTotal();
 }
 
-/// Returns a plan with `residency` for each bucket that is free. Without
-/// `collectives` each bucket gets the faster ones.
+/// Returns a plan with `residency` for each bucket that the user has not
+/// decided. Without `collectives`, each bucket gets the faster ones.
 static std::vector<BucketResidency>
 treatAlike(const ResidencyProblem &problem, Residency residency,
            std::optional<Collectives> collectives) {
@@ -90,8 +91,8 @@ treatAlike(const ResidencyProblem &problem, Residency residency,
 }
 
 /// Returns the least time of plans that never fetch a copy again, whether they
-/// fit or not, at each of the distances. Each gather takes as long as the
-/// fastest of the bucket.
+/// fit or not, for each of the distances. Each gather takes as long as the
+/// bucket's fastest one.
 static std::vector<double> estimateLeast(ResidencyProblem problem,
                                          const StepChoices &choices) {
   for (ResidencyProblem::Bucket &bucket : problem.buckets)
@@ -145,8 +146,9 @@ static bool isSame(const StepDecisions &a, const StepDecisions &b) {
          a.residency.buckets == b.residency.buckets;
 }
 
-/// Estimates of memory may be too high: results of operators share it with
-/// buffers, which only the plan knows.
+/// Returns more bytes than the budget. Estimates of memory may be too high,
+/// because results of operators share memory with buffers, and only the plan
+/// knows how.
 static int64_t allowMore(int64_t bytes) {
   int64_t more = bytes / kSearch.memorySlack;
   return bytes > std::numeric_limits<int64_t>::max() - more ? bytes

@@ -43,9 +43,9 @@ LogicalResult fcdp::applyPlan(ModuleOp module, const StepDecisions &plan) {
   return success();
 }
 
-/// Runs the passes that `build` adds. MLIR's verifier after each of them is
-/// left out, because it takes longer than the passes. They are the passes of
-/// the pipeline, which verifies what they make of the plan that is chosen.
+/// Runs the passes that `build` adds. MLIR's verifier is not run after each
+/// pass, because it takes longer than the passes. The pipeline runs the same
+/// passes on the chosen plan, and verifies their results.
 static LogicalResult run(ModuleOp module,
                          llvm::function_ref<void(OpPassManager &)> build) {
   PassManager pm(module.getContext());
@@ -54,7 +54,8 @@ static LogicalResult run(ModuleOp module,
   return pm.run(module);
 }
 
-/// `module` as `plan` decides it, scheduled; null if no schedule of it fits.
+/// Returns `module` with the decisions of `plan`, scheduled. Returns null if no
+/// schedule fits.
 static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
                                                  const StepDecisions &plan,
                                                  const CostModel &model,
@@ -78,29 +79,30 @@ namespace {
 /// A plan that has been simulated.
 struct Simulated {
   StepDecisions plan;
-  /// The time of the plan's schedule, and the estimated memory.
+  /// The duration of the plan's schedule, and the estimated memory.
   ResidencyEstimate taken;
-  /// The mean time over the spread of the cluster's inputs in seconds, by which
-  /// plans are compared; the nominal time of a plan that cannot be the best.
+  /// The mean time in seconds over the spread of the cluster's inputs, by which
+  /// plans are compared. For a plan that cannot be the best, the nominal time.
   double mean = 0;
   /// The schedule; null if it is not kept.
   OwningOpRef<ModuleOp> scheduled = nullptr;
 };
 
-/// Compares plans by what they lead to.
+/// Compares plans by their schedules.
 class Finals {
 public:
-  /// `deviceBudget` is what estimates of memory are compared with.
+  /// `deviceBudget` is the limit for estimates of memory.
   Finals(ModuleOp module, const CostModel &model, const StepChoices &choices,
          int64_t deviceBudget, const SearchTiming &timing)
       : module(module), model(model), choices(choices),
         deviceBudget(deviceBudget), timing(timing) {}
 
-  /// Simulates plans in the order of their estimates. Leaves out those that
-  /// need a link or compute for longer than the fastest plan takes, and those
+  /// Simulates plans in the order of their estimates. Leaves out plans that
+  /// need a link or compute for longer than the fastest plan takes, and plans
   /// whose estimates are hopeless.
   LogicalResult simulateAll(std::vector<StepDecisions> plans);
-  /// Adds the few best with each fetch and each sum at a distance of its own.
+  /// Adds variants of the best few plans in which each fetch and each
+  /// accumulate has its own distance.
   LogicalResult refine();
   /// Returns the plan that uses the least memory among the fastest plans that
   /// fit; nothing if none fits. `planned` gets the least memory of any plan.
@@ -111,12 +113,12 @@ private:
     return timing.measure<CandidateSchedule>(
         [&] { return ::schedule(module, plan, model, choices); });
   }
-  /// Returns the nominal and the mean time of a step, in seconds; twice the
-  /// nominal one if that is not below `leastMean`.
+  /// Returns the nominal and the mean time of a step, in seconds. If the
+  /// nominal time is not below `leastMean`, returns it in place of the mean.
   std::pair<double, double> simulate(ModuleOp scheduled, double leastMean);
-  /// Returns the bytes of a device that the plan takes, and drops its schedule.
+  /// Returns the bytes of a device that the plan needs, and drops its schedule.
   FailureOr<int64_t> planMemory(Simulated &one);
-  /// Keeps the schedules of no more plans than have their memory planned.
+  /// Keeps schedules only for the plans whose memory will be planned.
   void dropSchedules();
 
   ModuleOp module;
@@ -128,7 +130,7 @@ private:
 };
 } // namespace
 
-/// Tells those who ask for analysis remarks what was compared.
+/// Emits an analysis remark on a plan that was compared.
 static void remarkOnCandidate(ModuleOp module, const StepDecisions &plan,
                               const ResidencyEstimate &taken) {
   if (!module.getContext()->getRemarkEngine())
@@ -163,8 +165,8 @@ std::pair<double, double> Finals::simulate(ModuleOp scheduled,
     const Cluster &cluster = model.getCluster();
     StepProgram program = makeStepProgram(scheduled, cluster);
     double nominal = simulateStep(program).seconds;
-    // A mean is hardly below the nominal time, because what an input costs at
-    // worst is more than what it saves at best.
+    // A mean is hardly below the nominal time, because the worst deviation of
+    // an input costs more than the best one saves.
     double mean = nominal < leastMean
                       ? findMean(simulateScenarios(program, cluster, nominal,
                                                    getPlanningInputs()))
@@ -233,7 +235,7 @@ LogicalResult Finals::refine() {
   return simulateAll(refined);
 }
 
-/// Returns whether a preset would do the same at these distances.
+/// Returns whether a preset gives the same plan at these distances.
 static bool isPreset(const StepDecisions &plan, const StepChoices &choices) {
   return plan.bucketBytes == 0 &&
          plan.prefetch == choices.prefetch.value_or(kDefaultPrefetch) &&
@@ -241,9 +243,10 @@ static bool isPreset(const StepDecisions &plan, const StepChoices &choices) {
          llvm::all_equal(plan.residency.buckets);
 }
 
-/// Pre: `simulated` is in order of time, and not empty. How many are as good as
-/// the fastest: they take at most a thousandth more, and are nearer to it than
-/// presets, so that what is taken is faster than these if anything is.
+/// Returns the number of plans that count as fastest. Their times are at most a
+/// thousandth above the fastest, and nearer to it than to any preset, so that
+/// the chosen plan is faster than the presets if any plan is. Pre: `simulated`
+/// is in order of time, and not empty.
 static size_t countBest(ArrayRef<Simulated> simulated,
                         const StepChoices &choices) {
   double fastest = simulated.front().mean;
@@ -293,14 +296,15 @@ FailureOr<std::optional<Simulated>> Finals::takeBest(int64_t &planned) {
   return std::optional<Simulated>();
 }
 
-/// The best plan with the merging that `choices` compare, if it is better than
-/// `known`; nothing if none is, or none fits: `why` says it if none is known.
+/// Returns the best plan with the merging that `choices` compare, if it is
+/// better than `known`. Returns none if no plan is better or none fits. If
+/// there is no known plan, `why` gets the reason.
 static FailureOr<std::optional<Simulated>>
 searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
             const std::optional<ResidencyEstimate> &known,
             const SearchTiming &timing, std::string &why) {
   // Plans are searched by estimates of memory. If no plan that should fit does,
-  // others are searched with as much less.
+  // the search is repeated with a budget that is smaller by the excess.
   int64_t budget = choices.budget.device;
   for (int i = 0; i < kSearch.searches && budget > 0; ++i) {
     std::vector<StepDecisions> finalists = timing.measure<ResidencySearch>(

@@ -20,7 +20,8 @@ public:
 };
 } // namespace
 
-/// The axes of a collective over the world that join more than one rank.
+/// Returns the axes of a collective over the world that join more than one
+/// rank.
 template <typename OpTy>
 static SmallVector<Axis> getWorkingAxes(OpTy op, MeshOp mesh) {
   SmallVector<Axis> axes;

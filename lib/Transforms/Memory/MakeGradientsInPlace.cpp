@@ -24,7 +24,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Gradients that `pack` may have made in place.
+/// Gradients that may be written in place for `pack`.
 struct Choice {
   PackOp pack;
   ArrayAttr inPlace;
@@ -133,8 +133,8 @@ FailureOr<SmallVector<Choice>> Described::choose(int64_t limit) {
   return choices;
 }
 
-/// Writes the `choices` with which the arena of `function` is not larger than
-/// with copies, as far as `tries` plans show.
+/// Applies the `choices` with which the arena of `function` is not larger than
+/// with copies, in at most `tries` plans.
 LogicalResult MakeGradientsInPlacePass::apply(func::FuncOp function,
                                               ArrayRef<Choice> choices,
                                               int64_t &tries) {
@@ -156,21 +156,24 @@ LogicalResult MakeGradientsInPlacePass::apply(func::FuncOp function,
   plans->restore(function, std::move(before));
   if (choices.size() == 1)
     return success();
-  // The later, the less is in use.
+  // Later choices use less memory.
   size_t half = choices.size() / 2;
   if (failed(apply(function, choices.drop_front(half), tries)))
     return failure();
   return apply(function, choices.take_front(half), tries);
 }
 
-/// Lifetimes say what is in use. Packing takes more, and other lifetimes may
-/// make that more still, so it is looked at.
+/// Decides by lifetimes, which tell the bytes in use. Packing needs more memory
+/// than that, and other lifetimes may increase it further, so each choice is
+/// packed.
 LogicalResult MakeGradientsInPlacePass::decide() {
-  // The part of what is in use that packing is given room for.
+  // A share of 1 / kMargin of the bytes in use is left to packing.
   constexpr int64_t kMargin = 64;
-  // Operations in all plans that are tried: less than half a second.
+  // The number of operations in all plans that are tried, which take less than
+  // half a second.
   constexpr int64_t kMostOperations = 100000;
-  // All functions share one arena: what one needs the others may have.
+  // All functions share one arena, so each may use as much as the one that
+  // needs the most.
   int64_t inUse = 0, open = 0;
   for (const Described &described : functions) {
     FailureOr<const BufferPlan *> plan = plans->lookup(described.function);
@@ -192,8 +195,8 @@ LogicalResult MakeGradientsInPlacePass::decide() {
   return success();
 }
 
-/// Says how many gradients of `function` are copied that cannot be made in
-/// place, a line for each reason.
+/// Emits remarks on the gradients of `function` that are copied because they
+/// cannot be written in place, one for each reason.
 static void remarkOnRefused(func::FuncOp function) {
   std::map<std::string, size_t> copies;
   size_t all = 0;
@@ -215,7 +218,8 @@ static void remarkOnRefused(func::FuncOp function) {
                .str();
 }
 
-/// Says of each pack how many gradients are copied for want of room.
+/// Emits a remark for each pack on the gradients that are copied for lack of
+/// memory.
 static void remarkOnCopies(const Described &described) {
   for (auto [pack, gradients] :
        llvm::zip_equal(described.packs, described.gradients)) {

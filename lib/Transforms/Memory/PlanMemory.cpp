@@ -21,8 +21,8 @@ public:
 };
 } // namespace
 
-/// Events are the module's: one may be waited for in another function than it
-/// is recorded in.
+/// Numbers events for the whole module, because a function may wait for an
+/// event that another one records.
 static void numberEvents(ModuleOp module) {
   int64_t next = 0;
   llvm::DenseMap<BoundaryToken, int64_t> crossings;
@@ -48,7 +48,8 @@ void PlanMemoryPass::runOnOperation() {
       failed(verifyOneLevel(module)))
     return signalPassFailure();
   BufferPlans &plans = getAnalysis<BufferPlans>();
-  // All of them first: a function may have memory in use when the next begins.
+  // All functions are planned first, because a function may have memory in use
+  // when the next one begins.
   for (auto function : module.getOps<func::FuncOp>())
     if (failed(plans.lookup(function)))
       return signalPassFailure();

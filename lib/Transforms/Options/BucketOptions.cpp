@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns the layout of a bucket that `optimizer` updates, if anything does,
-/// where `asked` is asked for.
+/// Returns the layout of a bucket that `optimizer`, which may be null, updates,
+/// if the option requests `asked`.
 static LayoutAttr chooseLayout(Attribute optimizer, LayoutAttr asked) {
   auto settings = dyn_cast_or_null<OptimizerAttrInterface>(optimizer);
   Attribute needed = settings ? settings.getNeededLayout() : Attribute();

@@ -100,7 +100,7 @@ GroupAttr fcdp::makeGroup(const GroupSpec *group, Attribute optimizer) {
           : cast<OptimizerAttrInterface>(optimizer).getWeightDecay());
 }
 
-/// Returns "'a', 'b', 'c', ...": the first names of what is trained.
+/// Returns "'a', 'b', 'c', ...": the first names of trained parameters.
 static std::string listTrained(ModuleOp module) {
   constexpr size_t most = 5;
   SmallVector<std::string> names;
@@ -141,8 +141,9 @@ static LogicalResult refusePattern(ModuleOp module,
   return error;
 }
 
-/// A list such as '*.bias,*norm*' is for all models, of which some have no
-/// bias. A whole name that nothing has is a mistake.
+/// Checks that names match. A pattern of a list such as '*.bias,*norm*' may
+/// match nothing, because some models have no bias. A whole name that no
+/// parameter has is a mistake.
 static LogicalResult checkGroup(ModuleOp module, const GroupSpec &group) {
   auto isUnmatched = [&](const GroupSpec::Pattern &pattern) {
     return !matchesTrained(module, pattern);

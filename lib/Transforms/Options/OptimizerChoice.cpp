@@ -13,9 +13,9 @@ static OptimizerAttrInterface settingsOf(Attribute optimizer) {
   return cast<OptimizerAttrInterface>(optimizer);
 }
 
-/// Returns the parameters that `optimizer` updates unless groups say otherwise:
-/// with Muon the matrices of hidden layers, and with moments in 8 bits what has
-/// enough elements, as torchao's does.
+/// Returns the parameters that `optimizer` updates unless groups say otherwise.
+/// For Muon these are the matrices of hidden layers, and for moments in 8 bits
+/// the parameters with enough elements, as in torchao.
 static llvm::DenseSet<StringAttr> findUpdated(func::FuncOp step,
                                               Attribute optimizer) {
   if (isa<MuonAttr>(optimizer))
@@ -31,9 +31,9 @@ static llvm::DenseSet<StringAttr> findUpdated(func::FuncOp step,
 }
 
 namespace {
-/// What the options ask for.
+/// The parsed options.
 struct OptimizerOptions {
-  /// The option.
+  /// The text of the option `optimizer`.
   StringRef text;
   OptimizerSpec spec;
   SmallVector<GroupSpec> groups;
@@ -44,8 +44,9 @@ struct OptimizerOptions {
 };
 } // namespace
 
-/// Returns the optimizer of the group, or else the first one for what it
-/// updates and the other one for the rest.
+/// Returns the optimizer of the group. Without a group, returns the first
+/// optimizer for the parameters that it updates, and the other one for the
+/// rest.
 FailureOr<Attribute> OptimizerOptions::choose(ParameterOp parameter,
                                               bool isFirst,
                                               const GroupSpec *group) const {

@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// An optimizer, and how its attribute is made of its settings.
+/// An optimizer, and the function that makes its attribute from its settings.
 struct OptimizerKind {
   StringRef name;
   SmallVector<Setting> settings;
@@ -76,7 +76,8 @@ static llvm::Expected<Attribute> makeAdafactor(MLIRContext *context,
                             numbers[3], numbers[4], numbers[5]);
 }
 
-/// Defaults are those of torch.optim, and of the authors' Lion.
+/// Returns the optimizers. The defaults are those of torch.optim, and of the
+/// authors of Lion.
 static std::array<OptimizerKind, 6> makeKinds() {
   OptimizerKind adamw{"adamw",
                       {{"lr", 1e-3, 0, kAnyNumber},
@@ -156,8 +157,8 @@ static llvm::Expected<Attribute> parseOne(StringRef spec,
   return kind->make(context, numbers);
 }
 
-/// Returns the place of the `+` in front of a second optimizer's name, or npos.
-/// The `+` of an exponent has a digit behind it.
+/// Returns the position of the `+` before a second optimizer's name, or npos.
+/// The `+` of an exponent has a digit after it.
 static size_t findSecond(StringRef spec) {
   for (size_t i = spec.find('+'); i != StringRef::npos;
        i = spec.find('+', i + 1))

@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// A step's number is counted in 31 bits.
+/// The number of a step must fit in 31 bits.
 static constexpr double kMostSteps = 1u << 31;
 
 namespace {

@@ -37,7 +37,8 @@ private:
   LogicalResult readBuckets(func::FuncOp step);
   LogicalResult decide(func::FuncOp step, const RematSpec &spec);
 
-  /// What decides which parameters of a unit will share a bucket.
+  /// The options and updates that decide which parameters of a unit will share
+  /// a bucket.
   BucketOptions buckets;
   UpdateByParameter updates;
   std::optional<Cluster> described;
@@ -111,7 +112,8 @@ LogicalResult DecideRematPass::decide(func::FuncOp step,
   return success();
 }
 
-/// Turns the model's wish into choices, which those made before win over.
+/// Turns the model's checkpoint regions into choices. Earlier choices take
+/// precedence.
 static void chooseCheckpointed(func::FuncOp step) {
   for (aten::CallOp call : findCheckpointed(step))
     if (!getRecompute(call))

@@ -25,7 +25,8 @@ static bool isChosen(aten::CallOp call) {
   return getRecompute(call).value_or(false);
 }
 
-/// Checks that what is to run again may, for the choice may be the user's.
+/// Checks that the chosen calls may run again, since the user may have chosen
+/// them.
 static LogicalResult checkChoices(func::FuncOp step) {
   Operation *end = findForwardEnd(step);
   for (auto call : step.getOps<aten::CallOp>()) {
@@ -41,11 +42,11 @@ static LogicalResult checkChoices(func::FuncOp step) {
   return success();
 }
 
-/// Clones `places.ops` in front of `places.user`.
+/// Clones `places.ops` before `places.user`.
 static void recompute(const Recomputed &place, IRMapping &mapping) {
   OpBuilder builder(place.user);
   for (Operation *op : place.ops)
-    // Without the attribute the two differ, so that CSE keeps both.
+    // Without the attribute the two calls differ, so that CSE keeps both.
     removeRecompute(builder.clone(*op, mapping));
 }
 
@@ -58,7 +59,7 @@ static LogicalResult recompute(func::FuncOp step) {
   IRMapping mapping;
   for (const Recomputed &place : places)
     recompute(place, mapping);
-  // All that reads a value behind the end of the forward pass reads the new
+  // Every reader of a value after the end of the forward pass reads the new
   // one.
   for (Operation *op = findForwardEnd(step)->getNextNode(); op;
        op = op->getNextNode())

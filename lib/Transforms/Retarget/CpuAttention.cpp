@@ -27,9 +27,9 @@ static bool hasDropout(CallOp call) {
   return integer && integer.getInt() != 0;
 }
 
-/// Returns whether a call is as the schema and the CPU's kernels require:
-/// query, key and value [batch, heads, tokens, depth], and results of the types
-/// of `like`.
+/// Returns whether a call has the form that the schema and the CPU's kernels
+/// require: query, key and value [batch, heads, tokens, depth], and results of
+/// the types of `like`.
 static bool isWellFormed(CallOp call, ArrayRef<StringRef> like) {
   SmallVector<RankedTensorType> types;
   for (StringRef name : {"query", "key", "value"}) {

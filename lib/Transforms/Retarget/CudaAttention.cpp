@@ -20,26 +20,26 @@ using aten::CallOp;
 
 /// All kernels read 16 bytes at once: 8 elements of half precision.
 static constexpr int64_t kAlignment = 8;
-/// The greatest heads that the flash kernel and cuDNN's know. cuDNN's backward
-/// pass is slow, or missing, for greater ones.
+/// The greatest heads that the flash kernel and cuDNN's support. cuDNN's
+/// backward pass is slow, or missing, for greater ones.
 static constexpr int64_t kGreatestFlashHead = 256, kGreatestCudnnHead = 128;
 /// The first compute capability for which PyTorch has the flash kernel.
 static constexpr double kFirstFlashCapability = 8;
 /// The memory-efficient kernel pads the rows of its log-sum-exp to this many.
 static constexpr int64_t kLogSumExpRows = 32;
 
-/// Order in memory of [batch, head, token, depth]: as the projections in front
-/// of attention write it, and the one behind it reads it.
+/// The order in memory of [batch, head, token, depth]: the projections before
+/// attention write it, and the one after it reads it.
 static constexpr int64_t kTokenMajor[] = {0, 2, 1, 3};
 
 namespace {
 enum class Kernel { Flash, Cudnn, Efficient };
 
-/// An attention call for CUDA, and what its backward pass takes from it.
+/// An attention call for CUDA, with the values that its backward pass needs.
 struct Attention {
   Kernel kernel;
   bool isCausal;
-  /// The scale; null stands for one over the square root of the depth.
+  /// The scale; null means one over the square root of the depth.
   Attribute scale;
   /// The operands, with a head depth that the kernels can read and, for the
   /// memory-efficient kernel, as many key heads as query heads.
@@ -47,7 +47,7 @@ struct Attention {
   Value bias;
   /// The types of the CPU operator's operands.
   Type queryType, keyType;
-  /// Results of the call.
+  /// The results of the call.
   Value out, logSumExp, seed, offset;
 };
 
@@ -66,10 +66,11 @@ private:
   Value prepareMask(Value mask, ArrayRef<int64_t> shape, Type type);
 
   bool hasFlash;
-  /// As PyTorch does on these GPUs (check_prefer_cudnn_attention).
+  /// Whether cuDNN's kernel is preferred, as by PyTorch on these GPUs
+  /// (check_prefer_cudnn_attention).
   bool prefersCudnn;
   llvm::DenseMap<Operation *, Attention> attentions;
-  /// Masks are shared by layers, and so is what becomes of them.
+  /// The prepared masks, which layers share as they share the masks.
   llvm::DenseMap<std::pair<Value, Type>, Value> masks;
 };
 } // namespace
@@ -78,7 +79,7 @@ static bool isGiven(Attribute argument) {
   return argument && !isa<UnitAttr>(argument);
 }
 
-/// The order of the forward call's result in the export.
+/// Returns the order of the forward call's result in the export.
 static SmallVector<int64_t> getOrder(CallOp call) {
   if (std::optional<ArrayRef<int64_t>> order = getDimOrder(call))
     return SmallVector<int64_t>(*order);
@@ -142,7 +143,7 @@ Kernel Retargeter::chooseKernel(CallOp call) const {
                  (!isCausal(call) || q[2] == k[2]) && q[2] > 0 && k[2] > 0;
   if (!isFlash)
     return Kernel::Efficient;
-  // cuDNN refuses a single key, and a single query is not worth it.
+  // cuDNN refuses a single key, and a single query gains nothing from it.
   bool isCudnn = prefersCudnn && head <= kGreatestCudnnHead && q[1] == k[1] &&
                  q[2] > 1 && k[2] > 1;
   return isCudnn ? Kernel::Cudnn : Kernel::Flash;
@@ -254,8 +255,8 @@ LogicalResult Retargeter::forward(CallOp call) {
   attention.offset = made.getResult(3);
   int64_t depth = getTensorType(call.getResult(0)).getShape().back();
   Value out = takeFirst(attention.out, 3, depth, builder);
-  // The memory-efficient kernel's result is token by token; the others' have
-  // the order of the query, as the CPU's has.
+  // The memory-efficient kernel's result is ordered by token; the results of
+  // the others have the order of the query, as the CPU's result has.
   SmallVector<int64_t> order = getOrder(call);
   bool isArranged =
       out == attention.out && (attention.kernel != Kernel::Efficient ||

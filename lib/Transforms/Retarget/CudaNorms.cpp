@@ -20,7 +20,7 @@ namespace {
 struct Operands {
   Value input, weight, grad;
   Value result, ofInput, ofWeight;
-  /// Casts that the kernels do.
+  /// The casts that the kernels replace.
   SmallVector<CallOp> casts;
 };
 } // namespace
@@ -29,7 +29,7 @@ static Type getElementType(Value value) {
   return getTensorType(value).getElementType();
 }
 
-/// Returns the cast to `type` that alone reads `value`, or null.
+/// Returns the cast to `type` that is the only reader of `value`, or null.
 static CallOp getOnlyCast(Value value, Type type) {
   auto cast =
       value.hasOneUse() ? dyn_cast<CallOp>(*value.user_begin()) : CallOp();
@@ -46,8 +46,8 @@ static CallOp getCastFrom(Value value, Type type) {
              : CallOp();
 }
 
-/// Adds what the norm's gradients have in `type`. Returns whether they are
-/// computed from and rounded to it.
+/// Adds the operands in `type` of the norm's gradients. Returns whether the
+/// gradients are computed from and rounded to this type.
 static bool narrowGradients(const RmsNormGradients &gradients, Type type,
                             Operands &operands) {
   CallOp grad = getCastFrom(gradients.grad, type);
@@ -75,7 +75,7 @@ static bool narrowGradients(const RmsNormGradients &gradients, Type type,
   return true;
 }
 
-/// Returns the operands in half precision, if the norm casts them to f32, and
+/// Returns the operands in half precision, if the norm casts them to f32 and
 /// its results back.
 static std::optional<Operands> narrow(RmsNorm &norm) {
   auto cast = norm.input.getDefiningOp<CallOp>();
@@ -125,7 +125,7 @@ static CallOp createForward(RmsNorm &norm, const Operands &operands,
   call.tensor("weight", operands.weight).number("eps", norm.eps);
   CallOp made = call.create(
       {operands.result.getType(), norm.rsqrt.getResult(0).getType()});
-  // A region of recomputation, or a decision of the user's.
+  // The attributes are a region of recomputation, or a decision of the user.
   made->setDiscardableAttrs(norm.rsqrt->getDiscardableAttrDictionary());
   return made;
 }
@@ -161,7 +161,7 @@ static void replaceGradients(RmsNorm &norm, Operands operands,
     operands.ofInput.replaceAllUsesWith(made.getResult(0));
     return;
   }
-  // Gradients of the input's other users may stand between the two parts.
+  // Gradients of the input's other users may be between the two parts.
   gradients.direct.getResult(0).replaceAllUsesWith(made.getResult(0));
   CallOp sum = gradients.sum;
   Value others = sum.getOperand(0) == gradients.indirect ? sum.getOperand(1)
@@ -169,7 +169,7 @@ static void replaceGradients(RmsNorm &norm, Operands operands,
   sum.getResult(0).replaceAllUsesWith(others);
 }
 
-/// Erases those of `calls` that nothing reads any more.
+/// Erases those of `calls` that have no readers any more.
 static void eraseUnread(SmallVector<CallOp> calls) {
   llvm::sort(calls, [](CallOp a, CallOp b) { return b->isBeforeInBlock(a); });
   calls.erase(llvm::unique(calls), calls.end());

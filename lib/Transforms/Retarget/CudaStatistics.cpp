@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// By the kernels of PyTorch 2.13 and their fake versions; test/e2e/
-// test_retarget.py compares.
+// Types are those of the kernels of PyTorch 2.13 and of their fake versions;
+// test/e2e/test_retarget.py compares them.
 
 #include "CudaStatistics.h"
 
@@ -15,13 +15,13 @@ using namespace fcdp;
 using aten::CallOp;
 
 namespace {
-/// What a norm returns as its second and third result.
+/// The second and third result of a norm.
 enum class Statistics {
   None,
-  /// Mean and inverse deviation, in f32 for input of half precision,
-  /// where the CPU has the input's type.
+  /// Mean and inverse deviation, in f32 for input of half precision. The CPU's
+  /// have the input's type.
   InF32,
-  /// The same of each channel, where the CPU has no elements.
+  /// Mean and inverse deviation of each channel. The CPU's have no elements.
   OfChannels
 };
 } // namespace
@@ -55,7 +55,7 @@ static Type getStatisticType(CallOp call, Statistics kind, Value result) {
 
 static void changeType(Value value, Type type);
 
-/// Has `use` read `value`, whose type was `former`.
+/// Makes `use` read `value`, whose type was `former`.
 static void adaptUse(OpOperand &use, Type former) {
   auto call = dyn_cast<CallOp>(use.getOwner());
   StringRef callee = call ? call.getCallee() : "";

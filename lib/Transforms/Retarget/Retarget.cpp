@@ -38,13 +38,13 @@ static bool isCpuOnly(StringRef callee) {
   return names.contains(callee);
 }
 
-/// `cuda:1` without its index: which device a rank has is not the program's to
-/// say.
+/// Returns the device without its index: `cuda` for `cuda:1`. The launcher
+/// decides which device a rank has, not the program.
 static StringRef getKind(aten::DeviceAttr device) {
   return device.getName().split(':').first;
 }
 
-/// Writes `to` in place of the device `from` in all arguments.
+/// Replaces the device `from` by `to` in all arguments.
 static void replaceDevices(Operation *step, StringRef from, StringRef to) {
   auto device = aten::DeviceAttr::get(step->getContext(), to);
   step->walk([&](CallOp call) {

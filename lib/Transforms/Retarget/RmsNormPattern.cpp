@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls are those of nn.RMSNorm (ATen's rms_norm_composite) and of the
-// norms of Transformers' models, and what autograd derives from them
+// Matches the calls of nn.RMSNorm (ATen's rms_norm_composite) and of the norms
+// of Transformers' models, and the calls that autograd derives from them
 // (tools/autograd/derivatives.yaml of PyTorch 2.13).
 
 #include "RmsNormPattern.h"
@@ -55,7 +55,8 @@ static bool hasOnly(CallOp call, ArrayRef<StringRef> names) {
       [&](StringRef name) { return is_contained(names, name); });
 }
 
-/// Returns whether it is `operand` with the number `value`.
+/// Returns whether the call has only `operand` and the number `value` as its
+/// arguments.
 static bool isScalarCall(CallOp call, StringRef name, double value) {
   return call && hasOnly(call, {"self", name}) &&
          getNumber(call, name) == value;
@@ -102,7 +103,7 @@ bool fcdp::isCast(CallOp call) {
 // Forward
 //===----------------------------------------------------------------------===//
 
-/// Returns the number of last dimensions over which `mean` is, or 0.
+/// Returns the number of last dimensions that `mean` reduces, or 0.
 static int64_t countReduced(CallOp mean) {
   auto dims = dyn_cast_or_null<ArrayAttr>(mean.getArgument("dim"));
   int64_t rank = getTensorType(mean.getOperand(0)).getRank();
@@ -152,7 +153,7 @@ static std::optional<RmsNorm> matchForward(CallOp rsqrt) {
       return std::nullopt;
     norm.scaled = product;
   }
-  // The kernel's result has its dimensions in order in memory.
+  // The kernel requires a result whose dimensions are in order in memory.
   if (!norm.scaled || getDimOrder(norm.scaled))
     return std::nullopt;
   norm.calls = {pow, mean, shift, rsqrt, norm.scaled};
@@ -240,9 +241,9 @@ static CallOp followDeviation(RmsNorm &norm, CallOp sum,
   return last;
 }
 
-/// Returns the sum to which gradients of the input lead, through sums that
-/// nothing else reads, from `direct` to the one that adds `indirect`. Null if
-/// they are not in one sum.
+/// Returns the last sum of the input's gradients, reached through sums without
+/// other readers, from `direct` to the sum that adds `indirect`. Returns null
+/// if both are not in one sum.
 static CallOp matchSum(CallOp direct, CallOp indirect) {
   CallOp last = getOnlyReader(indirect, "aten.add.Tensor");
   for (CallOp at = getOnlyReader(direct, "aten.add.Tensor"); last && at;
@@ -294,7 +295,7 @@ static bool matchInputGradient(RmsNorm &norm, CallOp direct,
   return false;
 }
 
-/// Returns whether `call` hands the inverse deviation on to its cube alone.
+/// Returns whether `call` passes the inverse deviation only to its cube.
 static bool isHandedOn(Operation *call, const RmsNormGradients &found) {
   return isCall(call, "aten.detach.default") &&
          llvm::all_of(call->getUsers(), [&](Operation *user) {
@@ -303,8 +304,8 @@ static bool isHandedOn(Operation *call, const RmsNormGradients &found) {
          });
 }
 
-/// Finds the gradients. Returns whether the norm and they read all of what the
-/// norm computes on the way to its result.
+/// Finds the gradients. Returns whether the norm and its gradients read all
+/// intermediate results of the norm.
 static bool matchGradients(RmsNorm &norm) {
   RmsNormGradients found;
   if (norm.weight)

@@ -42,7 +42,8 @@ fcdp::createDecideOverlapPass(DecideOverlapPassOptions options,
                                              std::move(described));
 }
 
-/// Returns whether memory limits `solution`: plans once more without a limit.
+/// Returns a text on whether memory limits `solution`, which it finds out by
+/// planning again without a limit.
 static std::string describeLimit(const OverlapProblem &problem,
                                  const OverlapSolution &solution) {
   OverlapProblem open = problem;
@@ -58,7 +59,8 @@ static std::string describeLimit(const OverlapProblem &problem,
          formatBytes(other->estimate.deviceBytes);
 }
 
-/// Says how far ahead transfers of `function` are issued, and what limits that.
+/// Emits a remark on how far ahead transfers of `function` are issued, and on
+/// the limit.
 static void remarkOn(func::FuncOp function, const OverlapProblem &problem,
                      const OverlapSolution &solution) {
   if (!function.getContext()->getRemarkEngine())

@@ -48,8 +48,8 @@ static void delaySums(Block &block, size_t byDefault) {
 // Over the end of a function
 //===----------------------------------------------------------------------===//
 
-/// The sums that nothing but the end of `function` waits for, in order. The
-/// store of a sum in host memory ends them.
+/// Returns the accumulates that only the end of `function` waits for, in order.
+/// The store of an accumulator in host memory is the end of the list.
 static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
   SmallVector<AccumulateOp> sums;
   for (Operation &op : llvm::reverse(function.front().without_terminator())) {
@@ -68,8 +68,8 @@ static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
   return sums;
 }
 
-/// Lets the last sums that all of `functions` have run on into what comes after
-/// them, in the order of the first.
+/// Lets the last accumulates that all of `functions` have in common run on into
+/// the functions after them, in the order of the first.
 void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
   llvm::MapVector<StringRef, SmallVector<AccumulateOp, 2>> sums;
   for (func::FuncOp function : functions)
@@ -84,12 +84,12 @@ void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
       continue;
     for (AccumulateOp sum : ofAll)
       sum.setLate(true);
-    // The update that waits for it is moved to the end.
+    // The update that waits for the accumulate moves to the end.
     for (auto op : llvm::make_early_inc_range(update.getOps<ShardUpdateOp>()))
       if (isEnd && op.getTarget() == target)
         op->moveBefore(update.front().getTerminator());
   }
-  // A stream sums in the order in which it reduces.
+  // A stream accumulates in the order in which it reduces.
   for (func::FuncOp function : functions)
     for (AccumulateOp sum : llvm::to_vector(function.getOps<AccumulateOp>()))
       if (sum.getLate())

@@ -33,7 +33,7 @@ static llvm::DenseMap<StringAttr, Operation *> findStores(Block &block) {
   return stores;
 }
 
-/// Whether all that `fetch` needs is there in front of `place`.
+/// Returns whether all inputs of `fetch` are available before `place`.
 static bool isReadyAt(const Fetch &fetch, Operation *place,
                       const llvm::DenseMap<StringAttr, Operation *> &stores) {
   auto isThere = [&](Operation *needed) {
@@ -56,8 +56,8 @@ static size_t getDistance(const Fetch &fetch, size_t distance) {
 }
 
 namespace {
-/// Fetches that have no distance of their own, and how many of them are issued
-/// ahead of their use.
+/// The number of fetches that have no distance of their own, and the number of
+/// these that are issued ahead of their use.
 struct PrefetchCounts {
   size_t fetches = 0, ahead = 0;
 };
@@ -88,8 +88,8 @@ static PrefetchCounts prefetch(Block &block, size_t byDefault) {
   return counts;
 }
 
-/// Says how many of the fetches that have no distance of their own are issued
-/// ahead. --fcdp-decide-overlap has said it of the others.
+/// Emits a remark on the fetches without a distance of their own that are
+/// issued ahead. --fcdp-decide-overlap emits the remark on the others.
 static void remarkOn(func::FuncOp function, PrefetchCounts counts,
                      size_t distance) {
   if (!function.getContext()->getRemarkEngine() || counts.fetches == 0)

@@ -28,7 +28,7 @@ struct Batch {
   }
 };
 
-/// A fetch of @next_microbatch, and the same one of each micro-batch that may
+/// A fetch of @next_microbatch, and the same fetch of each micro-batch that may
 /// be the last.
 struct Crosser {
   Fetch *next;
@@ -36,8 +36,7 @@ struct Crosser {
   BucketOp bucket;
 };
 
-/// The micro-batches of one variant of the step, of which there are several in
-/// a step.
+/// The micro-batches of one variant of the step, if a step has several.
 struct Variant {
   Batch first, next;
   std::vector<Batch> last;
@@ -51,12 +50,12 @@ public:
 };
 } // namespace
 
-/// Names a state and does nothing.
+/// Returns whether the operation only names a state, and does nothing.
 static bool isRead(Operation *op) {
   return isa_and_present<ReadShardOp, ReadStateOp>(op);
 }
 
-/// Adds what fetches share that read one state.
+/// Adds the reads of states that fetches share.
 static void addReads(Fetch &fetch) {
   for (Operation *op : llvm::to_vector(fetch.ops))
     for (Value operand : op->getOperands())
@@ -84,7 +83,7 @@ static bool isAlone(const Fetch &fetch) {
   });
 }
 
-/// Whether both bring the same copy in the same way.
+/// Returns whether both fetches bring the same copy in the same way.
 static bool isSame(const Fetch &a, const Fetch &b) {
   return llvm::equal(a.ops, b.ops, [](Operation *x, Operation *y) {
     return x->getName() == y->getName() &&
@@ -101,9 +100,9 @@ static BucketOp findBucket(const Fetch &fetch, SymbolTable &symbols) {
       symbols.lookup<StateOp>(load.getSource()).getBucket());
 }
 
-/// Returns fetch `index` of each of `batches`, as far as it is the same as
-/// `fetch` and may move to another function. One whose values have other users
-/// would stay beside its prefetched copy: nothing would be wrong, but it would
+/// Returns fetch `index` of each of `batches`, if it is the same as `fetch` and
+/// may move to another function. A fetch whose values have other users would
+/// stay beside its prefetched copy. This would be correct, but the copy would
 /// be made twice.
 static SmallVector<Fetch *, 2> findTwins(const Fetch &fetch, size_t index,
                                          MutableArrayRef<Batch> batches) {
@@ -115,8 +114,8 @@ static SmallVector<Fetch *, 2> findTwins(const Fetch &fetch, size_t index,
   return twins;
 }
 
-/// The first fetches of all, as far as all may be made in the function
-/// before. No fetch overtakes another, and a bucket has one state.
+/// Returns the first fetches of all micro-batches that may be issued in the
+/// function before. No fetch overtakes another, and a bucket has one state.
 static SmallVector<Crosser> findCrossers(Variant &variant, size_t distance,
                                          SymbolTable &symbols) {
   llvm::SmallPtrSet<Operation *, 4> seen;
@@ -142,8 +141,8 @@ static Operation *findUse(const Fetch &fetch) {
 }
 
 /// Returns the last operation of `function` that must precede a copy of
-/// `fetch`: operations that fill the states that it reads, that use the copy
-/// before it, or that belong to the fetch before it.
+/// `fetch`: an operation that fills a state that the fetch reads, that uses the
+/// earlier copy, or that belongs to the fetch before it.
 static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
   Operation *last = nullptr;
   auto standBehind = [&](Operation *op) {
@@ -166,7 +165,7 @@ static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
 }
 
 /// Returns the operation of `batch` before which the fetch for live range
-/// `range` is issued. Ranges are counted on over the function's end.
+/// `range` is issued. The numbers of ranges continue after the function's end.
 static Operation *findPlace(Batch &batch, const Fetch &fetch, size_t range,
                             size_t distance) {
   Operation *hazard = findLastHazard(batch.function, fetch);
@@ -180,7 +179,7 @@ static Operation *findPlace(Batch &batch, const Fetch &fetch, size_t range,
   return batch.function.front().getTerminator();
 }
 
-/// Copies `fetch` in front of `place`, into the memory of `state`.
+/// Copies `fetch` before `place`, into the memory of `state`.
 static void copyFetch(const Fetch &fetch, Operation *place, StateOp state) {
   OpBuilder builder(place);
   IRMapping mapping;
@@ -211,8 +210,8 @@ static StateOp addState(BucketOp bucket, SymbolTable &symbols, MeshOp mesh) {
   return state;
 }
 
-/// Leaves the crossers that all variants have in common: a copy has one state,
-/// which each variant fills.
+/// Keeps only the crossers that all variants have in common: a copy has one
+/// state, which each variant fills.
 static void keepCommon(std::map<int64_t, Variant> &variants) {
   SmallVector<Crosser> &first = variants.begin()->second.crossers;
   size_t count = first.size();
@@ -230,9 +229,9 @@ static void keepCommon(std::map<int64_t, Variant> &variants) {
     variant.crossers.truncate(count);
 }
 
-/// The first fetches of a micro-batch that others come before are made in
-/// these, as far ahead as the distance says. Weights are the same until the
-/// update, so that the copies are not stale.
+/// Moves the first fetches of a micro-batch into the micro-batches before it,
+/// as far ahead as the distance says. Weights do not change until the update,
+/// so the copies are not stale.
 static void prefetchAcross(Variant &variant, ArrayRef<StateOp> states,
                            size_t distance) {
   for (auto [crosser, state] : llvm::zip_equal(variant.crossers, states))
@@ -248,7 +247,7 @@ static void prefetchAcross(Variant &variant, ArrayRef<StateOp> states,
   }
 }
 
-/// Whether the module has buckets, and no fetch crosses yet.
+/// Returns whether the module has buckets, and no fetch crosses a boundary yet.
 static bool isReady(ModuleOp module) {
   return !module.getOps<BucketOp>().empty() &&
          llvm::none_of(module.getOps<StateOp>(), [](StateOp state) {

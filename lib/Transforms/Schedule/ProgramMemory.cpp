@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations that access the memory of a value, and the place of its
+// Finds the operations that access the memory of a value, and the place of its
 // release.
 
 #include "ProgramOrder.h"
@@ -11,7 +11,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Notes who accesses the memory of `value`: its producer and its users.
+/// Records the operations that access the memory of `value`: its producer and
+/// its users.
 void ProgramOrder::collectBuffer(Value value) {
   Buffer &buffer = buffers[value];
   SmallVector<Operation *> accesses = collectMemoryUsers(value);
@@ -41,7 +42,7 @@ void ProgramOrder::collectLiveOut(Operation *op) {
 }
 
 void ProgramOrder::release(Value value) {
-  // A gather's input may be placed inside its result, so it must be free too.
+  // A gather's input may be placed inside its result, so it must be free, too.
   if (auto gather = value.getDefiningOp<AllGatherOp>())
     if (auto *input = llvm::find(pending, gather.getInput());
         input != pending.end()) {
@@ -94,12 +95,12 @@ void ProgramOrder::finishUses(Operation *op) {
       release(value);
       continue;
     }
-    // The last access is a stream's: do not make compute wait for it here.
+    // The last access is on another stream. Compute does not wait for it here.
     pending.push_back(value);
     if (isa<CacheStoreOp>(op))
       waitForStoresBefore(op);
   }
-  // Waits that compute has made by now may cover more.
+  // Compute has waited for more work since, which may cover these values.
   llvm::erase_if(pending, [&](Value value) {
     if (!isDone(value))
       return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order of issue, and what waits for what.
+// Finds the order of issue, and the waits between operations.
 
 #include "ProgramOrder.h"
 
@@ -17,7 +17,7 @@ void ProgramOrder::merge(Clock &clock, const Clock &other) {
     clock[i] = std::max(clock[i], other[i]);
 }
 
-/// Whether `op` stores a sum of gradients in host memory.
+/// Returns whether `op` stores an accumulator in host memory.
 static bool storesSum(Operation *op) {
   auto store = dyn_cast<CacheStoreOp>(op);
   return store && isa_and_present<ReduceScatterOp, AddOp>(
@@ -49,7 +49,8 @@ void ProgramOrder::wait(Stream stream, Async &async) {
   Value token = getToken(async);
   WaitOp::create(builder, token.getLoc(), token, stream);
   merge(clock, async.done);
-  // A wait counts as work: what compute releases after it depends on it.
+  // A wait counts as work, because the values that compute releases after it
+  // depend on it.
   if (stream == Stream::compute)
     ++clock[0];
 }
@@ -65,7 +66,8 @@ void ProgramOrder::waitForCompute(Stream stream) {
   merge(clock, clocks[0]);
 }
 
-/// The gradients that `op` sums or updates with, as sums are named.
+/// Returns the accumulator that `op` adds to or updates with, under the name
+/// that identifies it.
 static StringAttr findSum(Operation *op) {
   if (auto accumulate = dyn_cast<AccumulateOp>(op))
     return accumulate.getTargetAttr().getAttr();
@@ -86,7 +88,8 @@ void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
   if (StateOp sum = boundary.sums.lookup(findSum(op)))
     if (Async *fill = findFill(sum.getSymNameAttr()))
       wait(stream, *fill);
-  // The memory of its packed gradients may be in use by those before.
+  // The accumulates of the function before may use the memory of its packed
+  // gradients.
   if (isa<PackOp, UnscaleGradientsOp, ClipGradientsOp>(op))
     waitForSums();
   if (auto load = dyn_cast<CacheLoadOp>(op))
@@ -106,8 +109,8 @@ void ProgramOrder::waitForLiveIn(Operation *op, Stream stream) {
       wait(stream, *fill);
 }
 
-/// Said even where another wait covers it, so that the plan knows from where on
-/// the memory is free that they use.
+/// A wait is emitted even if another wait covers it, because it tells the
+/// planner from where on the memory of the accumulates is free.
 void ProgramOrder::waitForSums() {
   for (const Carried &carried : boundary.liveIns) {
     Async &before = liveIns[carried.state];
@@ -157,8 +160,9 @@ void ProgramOrder::takeArguments() {
   for (const Carried &carried : boundary.liveIns) {
     Value token = block.addArgument(TokenType::get(builder.getContext()),
                                     function.getLoc());
-    // Its stream continues from there. A token does not imply that another one
-    // is done: functions may issue them in different orders.
+    // The stream of the accumulate continues from there. A token does not imply
+    // that another one is done, because functions may issue them in different
+    // orders.
     size_t entry = kNumStreams + liveIns.size();
     Clock done(clocks[0].size());
     done[entry] = clocks[indexOf(carried.stream)][entry] = 1;

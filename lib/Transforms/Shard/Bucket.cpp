@@ -29,12 +29,13 @@ private:
   LogicalResult readOptions();
   LogicalResult checkInput();
 
-  /// The options, read.
+  /// The parsed options.
   BucketOptions asked;
 };
 } // namespace
 
-/// Buckets are updated as one, and a reduced gradient goes to its accumulator.
+/// Checks that all updates have one scale, and that only an accumulate uses
+/// each reduced gradient. Otherwise a bucket could not be updated as a whole.
 LogicalResult BucketPass::checkInput() {
   ShardUpdateOp first;
   WalkResult result = getOperation()->walk([&](Operation *op) {
@@ -93,7 +94,8 @@ void BucketPass::runOnOperation() {
     return signalPassFailure();
   SmallVector<BucketGroup> groups = collectBucketGroups(module, asked);
   size_t before = groups.size();
-  // Negative where it is not given, so that --fcdp-decide may choose.
+  // The option is negative if it is not given, so that --fcdp-decide may
+  // choose.
   if (failed(
           mergeBucketGroups(module, groups, std::max<int64_t>(bucketBytes, 0))))
     return signalPassFailure();

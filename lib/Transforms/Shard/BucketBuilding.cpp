@@ -29,8 +29,8 @@ static TypeAttr typeOrNone(Type type) {
   return type ? TypeAttr::get(type) : TypeAttr();
 }
 
-/// Members start at multiples of 64 bytes in the wire type, so also in the
-/// wider storage type.
+/// Members start at multiples of 64 bytes in the wire type, and thus also in
+/// the wider storage type.
 llvm::Error BucketBuilder::add(const BucketGroup &group,
                                Block::iterator place) {
   ArrayRef<ParameterOp> members = group.members;
@@ -79,7 +79,7 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
   return llvm::Error::success();
 }
 
-/// The states of every strategy.
+/// Adds the states that every strategy needs.
 void BucketBuilder::addStates(BucketOp bucket, Attribute optimizer,
                               Block::iterator place) {
   auto make = [&](StateRole role) {
@@ -119,7 +119,7 @@ BucketBuilder::findRanges(func::FuncOp function) {
   return findBucketRanges(gathers);
 }
 
-/// The whole bucket in its wire type, from this rank's shard.
+/// Returns the whole bucket in its wire type, gathered from this rank's shard.
 Value BucketBuilder::gatherCopy(OpBuilder &builder, BucketOp bucket,
                                 AllGatherOp like, int64_t range) {
   RankedTensorType type = getStateType(bucket, StateRole::shard, mesh);
@@ -154,7 +154,8 @@ static void replaceGather(AllGatherOp gather, Value whole, BucketOp bucket,
   }
   Operation *input = gather.getInput().getDefiningOp();
   gather.erase();
-  // The shard's read, and a cast between it and the gather.
+  // The operations to erase are the shard's read, and a cast between it and the
+  // gather.
   while (input && input->use_empty()) {
     Operation *next = input->getNumOperands() == 1
                           ? input->getOperand(0).getDefiningOp()
@@ -164,7 +165,7 @@ static void replaceGather(AllGatherOp gather, Value whole, BucketOp bucket,
   }
 }
 
-/// Gathers of one bucket and live range become one, in front of the first.
+/// Merges the gathers of one bucket and live range into one, before the first.
 void BucketBuilder::mergeGathers(func::FuncOp function) {
   llvm::DenseMap<Operation *, int64_t> ranges = findRanges(function);
   llvm::DenseMap<std::pair<Operation *, int64_t>, Value> wholes;
@@ -192,8 +193,8 @@ struct Gradients {
 };
 } // namespace
 
-/// Returns the value that `gradient` is widened from if that has the element
-/// type `type`, which gives the same when it is reduced in this type.
+/// Returns the value that `gradient` is widened from if it has the element type
+/// `type`. Reducing it in this type gives the same result.
 static Value skipWidening(Value gradient, Type type) {
   Operation *op = gradient.getDefiningOp();
   FloatType wide = op ? getCastType(op) : FloatType();
@@ -228,9 +229,9 @@ static void erase(ReduceScatterOp reduce) {
     input->erase();
 }
 
-/// Gradients of a bucket are packed behind the last of them and reduced
-/// together. The sum before is accumulated when the next pack begins, so that
-/// one reduction overlaps with compute and no more are in flight.
+/// Packs the gradients of a bucket after the last of them, and reduces them
+/// together. A result is accumulated when the next pack begins, so that at most
+/// one reduction is in flight and overlaps with compute.
 void BucketBuilder::mergeReductions(func::FuncOp function) {
   llvm::MapVector<Operation *, SmallVector<ReduceScatterOp>> groups;
   for (auto reduce : function.getOps<ReduceScatterOp>()) {

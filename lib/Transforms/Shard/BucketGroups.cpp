@@ -18,7 +18,7 @@ struct Usage {
   Type wire;
   /// The gradient's type; null if it has no gradient.
   Type gradient;
-  /// What updates it, if anything does.
+  /// The optimizer that updates it; null if none does.
   Attribute optimizer;
 };
 } // namespace
@@ -55,7 +55,7 @@ static llvm::DenseMap<StringAttr, Usage> collectUsage(ModuleOp module) {
   return usage;
 }
 
-/// Returns whether anything but its layout is decided about `bucket`.
+/// Returns whether a decision other than the layout is made about `bucket`.
 static bool isDecided(BucketOp bucket) {
   return bucket.getResidency() || bucket.getCarry() ||
          bucket.getAccumulation() || bucket.getCollectives();
@@ -122,7 +122,7 @@ static auto splitKinds(MutableArrayRef<BucketGroup> groups) {
   return kinds;
 }
 
-/// Moves what `from` has into `into`.
+/// Moves the members of `from` to `into`.
 static void append(BucketGroup &into, BucketGroup &from) {
   StringRef first = nameOf(into.unit.getValue().split("..").first);
   into.unit = StringAttr::get(into.unit.getContext(),

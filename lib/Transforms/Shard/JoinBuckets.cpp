@@ -10,8 +10,8 @@ using namespace fcdp;
 
 static bool isOverBothAxes(ArrayAttr axes) { return axes.size() == 2; }
 
-/// Returns whether the gather takes this rank's shard and only views of members
-/// read it.
+/// Returns whether the gather reads this rank's shard and has only views of
+/// members as its readers.
 static bool isAsBuilt(AllGatherOp gather) {
   Operation *input = gather.getInput().getDefiningOp();
   if (auto cast = dyn_cast_or_null<CastShardOp>(input))
@@ -44,7 +44,7 @@ bool fcdp::canJoinBuckets(ModuleOp module) {
 }
 
 /// Returns the seconds that one bucket fewer may save: the latencies of its
-/// collectives and of small operators around them, in each micro-batch.
+/// collectives and of the small operators around them, in each micro-batch.
 static double boundSaving(const Cluster &cluster, int64_t microBatches) {
   double latency =
       cluster.inter.latency + cluster.intra.latency + cluster.h2d.latency +

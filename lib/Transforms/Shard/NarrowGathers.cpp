@@ -27,7 +27,8 @@ public:
     gathers.push_back(gather);
   }
   bool empty() const { return gathers.empty(); }
-  /// The narrower type that all are read in; null if there is none.
+  /// Returns the narrower type that all of them are read in; null if there is
+  /// none.
   FloatType getType() const { return narrowed; }
   ArrayRef<AllGatherOp> getGathers() const { return gathers; }
 
@@ -37,7 +38,7 @@ private:
 };
 
 struct ParameterReads {
-  /// By variant of the step.
+  /// The gathers of the step, by variant.
   std::map<int64_t, Reads> steps;
   Reads evaluation;
 
@@ -46,7 +47,7 @@ struct ParameterReads {
       return evaluation;
     return steps[findVariant(function).value_or(0)];
   }
-  /// Those of the functions that read the parameter.
+  /// Returns the reads of all functions that read the parameter.
   SmallVector<const Reads *> getAll() const {
     SmallVector<const Reads *> all;
     for (auto &[variant, reads] : steps)
@@ -55,24 +56,25 @@ struct ParameterReads {
       all.push_back(&evaluation);
     return all;
   }
-  /// Returns the narrower type in which all of `reads` are, or null.
+  /// Returns the narrower type of all of `reads`, or null if they differ.
   static FloatType findCommonType(ArrayRef<const Reads *> reads) {
     bool isCommon = llvm::all_of(reads, [&](const Reads *some) {
       return some->getType() == reads.front()->getType();
     });
     return isCommon ? reads.front()->getType() : FloatType();
   }
-  /// The narrower type that the parameter is gathered in, or null. A parameter
-  /// has one wire type, so all its gathers must agree.
+  /// Returns the narrower type that the parameter is gathered in, or null. A
+  /// parameter has one wire type, so all its gathers must agree.
   FloatType getType() const { return findCommonType(getAll()); }
-  /// The narrower type in which some variant reads the parameter, or null.
+  /// Returns the narrower type in which some variant reads the parameter, or
+  /// null.
   FloatType findStepType() const {
     for (auto &[variant, reads] : steps)
       if (FloatType type = reads.getType())
         return type;
     return {};
   }
-  /// Whether some variant would gather it in a narrower type by itself.
+  /// Returns whether some variant alone would gather it in a narrower type.
   bool isWidened() const { return findStepType() && !getType(); }
   bool areStepsDifferent() const {
     return llvm::any_of(steps, [&](const auto &entry) {
@@ -92,7 +94,7 @@ private:
 };
 } // namespace
 
-/// Gives `value` and the views on it the element type `type`, and drops the
+/// Changes the element type of `value` and its views to `type`, and drops the
 /// casts to it.
 static void retype(Value value, Type type) {
   for (Operation *user : llvm::make_early_inc_range(value.getUsers())) {

@@ -57,7 +57,7 @@ static Value multiply(OpBuilder &builder, Location loc,
       .getResult(0);
 }
 
-/// Puts factors that the program sets in place of the ones of `seed`.
+/// Replaces the ones of `seed` by factors that the program sets.
 static void readFactors(aten::CallOp seed, bool isWeighted, bool isScaled) {
   OpBuilder builder(seed);
   Location loc = seed.getLoc();
@@ -112,8 +112,8 @@ static bool isRealNumber(InputOp input) {
       cast<RankedTensorType>(input.getType()).getElementType());
 }
 
-/// Checks that there is an input `name` of the step, or of its evaluation, by
-/// whose elements a loss can be weighted.
+/// Checks that the step, or its evaluation, has an input `name` by whose
+/// elements a loss can be weighted.
 static LogicalResult checkWeight(ModuleOp module, StringRef name,
                                  bool ofEvaluation) {
   SmallVector<std::string> names;
@@ -134,8 +134,8 @@ static LogicalResult checkWeight(ModuleOp module, StringRef name,
          << (names.empty() ? "none" : llvm::join(names, ", "));
 }
 
-/// Has the losses of the module weighted by the input `asked`, or by that which
-/// it names. Fails if these are different.
+/// Makes the losses of the module weighted by the input `asked`, or by the one
+/// that the module names. Fails if these differ.
 static LogicalResult chooseWeight(ModuleOp module, StringRef asked,
                                   func::FuncOp step) {
   std::optional<StringRef> made = getLossWeight(module);
@@ -164,7 +164,7 @@ void ScaleLossPass::runOnOperation() {
   bool isScaled = llvm::cantFail(parseLossScale(lossScale));
   bool isWeighted = getLossWeight(module).has_value();
   for (func::FuncOp step : *steps) {
-    // Of evaluations alone there is nothing to scale, but there are losses to
+    // A module with only evaluations has no loss to scale, but losses to
     // weight.
     bool isEmpty = !isScaled && step.getOps<LossOp>().empty() &&
                    module.lookupSymbol("evaluate");

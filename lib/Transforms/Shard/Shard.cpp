@@ -90,8 +90,8 @@ void ShardPass::insertMesh() {
                  ranksPerNode);
 }
 
-/// Clones `views` between a read of a parameter and `operand` in front of the
-/// operand's owner, on top of `whole` in place of the read.
+/// Clones the `views` between a read of a parameter and `operand` before the
+/// operand's owner. The clones view `whole` instead of the read.
 static void cloneViewsTo(OpOperand &operand, Value whole,
                          const llvm::DenseSet<Operation *> &views) {
   SmallVector<Operation *> chain;
@@ -107,7 +107,7 @@ static void cloneViewsTo(OpOperand &operand, Value whole,
   operand.set(mapping.lookup(operand.get()));
 }
 
-/// One gather per parameter and live range, in front of its first use there.
+/// Inserts one gather per parameter and live range, before its first use there.
 void ShardPass::insertGathers(func::FuncOp function) {
   SymbolTableCollection symbols;
   llvm::DenseMap<std::pair<Operation *, int64_t>, Value> gathered;
@@ -127,7 +127,7 @@ void ShardPass::insertGathers(func::FuncOp function) {
     }
     cloneViewsTo(*use.operand, whole, ranges.views);
   }
-  // The reads and the views on them are dead now; uses come before definitions.
+  // The reads and the views of them are dead now; uses come before definitions.
   for (Operation &op :
        llvm::make_early_inc_range(llvm::reverse(function.front())))
     if (op.use_empty() &&
@@ -135,7 +135,7 @@ void ShardPass::insertGathers(func::FuncOp function) {
       op.erase();
 }
 
-/// Reduces each gradient where it is made.
+/// Reduces each gradient where it is computed.
 void ShardPass::insertReductions(func::FuncOp step) {
   for (GradientOp gradient :
        llvm::make_early_inc_range(step.getOps<GradientOp>())) {
@@ -153,8 +153,8 @@ void ShardPass::insertReductions(func::FuncOp step) {
   }
 }
 
-/// Makes the function that is `which` with a copy of the body of `body`, or
-/// with an empty one.
+/// Makes the function `which` with a copy of the body of `body`, or with an
+/// empty one.
 func::FuncOp ShardPass::makeFunction(OpBuilder &builder, VariantRole which,
                                      func::FuncOp body, int64_t variants) {
   auto function = func::FuncOp::create(builder, getOperation().getLoc(),
@@ -173,7 +173,7 @@ func::FuncOp ShardPass::makeFunction(OpBuilder &builder, VariantRole which,
   return function;
 }
 
-/// Gives parameters the settings of their groups, but for those that have some.
+/// Sets the groups of parameters that have none.
 static void setGroups(ModuleOp module, const UpdateByParameter &updates) {
   for (auto parameter : module.getOps<ParameterOp>())
     if (GroupAttr group = updates.lookup(parameter.getSymNameAttr()).group;

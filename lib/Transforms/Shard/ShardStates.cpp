@@ -10,7 +10,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Gathers from what this rank owns of `bucket`, or, if that is all, nothing.
+/// Changes the gather to begin from the part of `bucket` that this rank owns.
+/// Removes it if this rank owns all.
 static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {
   auto cast = gather.getInput().getDefiningOp<CastShardOp>();
   Value shard = cast ? cast.getInput() : gather.getInput();
@@ -18,7 +19,8 @@ static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {
   shard.setType(owned);
   if (cast)
     cast.getResult().setType(owned.clone(bucket.getWire()));
-  // Types do not tell it: a bucket may have no elements.
+  // Types do not show whether a gather is needed, because a bucket may have no
+  // elements.
   if (countParts(bucket.getSharding(), mesh) > 1) {
     gather.setAxesAttr(oneAxis(gather.getContext(), Axis::local));
     return;
@@ -27,8 +29,7 @@ static void gatherFromOwned(AllGatherOp gather, BucketOp bucket, MeshOp mesh) {
   gather.erase();
 }
 
-/// Gathers what this rank owns of the gradient of `bucket` behind its
-/// reduction.
+/// Gathers this rank's part of the gradient of `bucket` after its reduction.
 static void gatherOwned(AccumulateOp sum, BucketOp bucket, MeshOp mesh) {
   auto reduce = sum.getValue().getDefiningOp<ReduceScatterOp>();
   if (countParts(bucket.getSharding(), mesh) == mesh.getWorldSize())

@@ -29,7 +29,8 @@ static LogicalResult verifyCopy(StateOp state, func::FuncOp function,
                                 ArrayRef<ReadStateOp> reads,
                                 ArrayRef<Operation *> fills) {
   Role role = getRole(function);
-  // Elsewhere the copy is one of the weights before the update, or none.
+  // In other functions the copy has the weights before the update, or there is
+  // none.
   if (!reads.empty() && !isAgain(role))
     return reads[0]->emitOpError("reads a copy that was prefetched, which only "
                                  "@next_microbatch and @last_microbatch may");
@@ -105,8 +106,8 @@ LogicalResult fcdp::verifyInFlightStates(ModuleOp module) {
   return success();
 }
 
-/// Checks that who waits for the tokens that `function` gives knows of what is
-/// released on other streams than compute.
+/// Checks that a function which waits for the live-out tokens of `function`
+/// knows of all releases on other streams than compute.
 static LogicalResult verifyLateReleases(func::FuncOp function) {
   std::array<RecordOp, kNumStreams> last;
   for (Value token : function.front().getTerminator()->getOperands()) {
@@ -139,7 +140,7 @@ static LogicalResult verifyResults(func::FuncOp function) {
   return verifyLateReleases(function);
 }
 
-/// Checks what `function` itself gives and takes.
+/// Checks the live-in and live-out tokens of `function` itself.
 static LogicalResult verifySignature(func::FuncOp function) {
   bool isScheduled =
       getPhase(function->getParentOfType<ModuleOp>()) >= Phase::scheduled;

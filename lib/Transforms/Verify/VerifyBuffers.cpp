@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that a plan gives places, of the right sizes. That they serve is
-// proved by --fcdp-verify-plan.
+// Checks that a plan gives places, of the right sizes. --fcdp-verify-plan
+// proves that they are correct.
 
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"

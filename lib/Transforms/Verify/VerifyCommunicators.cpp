@@ -8,12 +8,12 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// The first operation over node, over local, and over both.
+/// The first operation over the axis node, over local, and over both.
 template <typename OpTy>
 using FirstOps = std::map<std::pair<bool, bool>, OpTy>;
 } // namespace
 
-/// Checks that `op` is on the stream that the first of its kind is on.
+/// Checks that `op` is on the same stream as the first one of its kind.
 template <typename OpTy>
 static LogicalResult verifyStream(OpTy op, FirstOps<OpTy> &firstOps) {
   std::pair axes(isOver(op.getAxes(), Axis::node),

@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace fcdp;
 
 /// Checks that `function` has a role, a variant if it is one of several, and
-/// the name of both.
+/// the name that follows from both.
 static LogicalResult verifyName(func::FuncOp function, int64_t variants,
                                 int64_t fragments) {
   std::optional<Role> role = findRole(function);
@@ -69,8 +69,8 @@ static LogicalResult verifyFamily(ModuleOp module) {
          << (fragments ? " of each fragment of 'fcdp.outer'" : "");
 }
 
-/// Checks that a bucket has the states of outer steps if there are any, and is
-/// in one of their fragments.
+/// Checks that, if there are outer steps, a bucket has their states and is in
+/// one of their fragments.
 static LogicalResult verifyOuterStates(BucketOp bucket,
                                        function_ref<bool(StateRole)> hasState) {
   auto outer = getOuter(bucket->getParentOfType<ModuleOp>());
@@ -113,7 +113,8 @@ static LogicalResult verifyStates(ModuleOp module) {
   return success();
 }
 
-/// The sums that are not reduced over all ranks, by their bucket's name.
+/// The accumulators that are not reduced over all ranks, by their bucket's
+/// name.
 using PartialSums = llvm::DenseMap<StringAttr, StateOp>;
 
 static PartialSums findPartialSums(ModuleOp module) {
@@ -126,8 +127,8 @@ static PartialSums findPartialSums(ModuleOp module) {
   return partialSums;
 }
 
-/// Checks that the first micro-batch starts each sum and others add to it; a
-/// partial sum is reduced into the bucket's in the last.
+/// Checks that the first micro-batch starts each accumulator and others add to
+/// it. In the last one, a partial accumulator is reduced into the bucket's.
 static LogicalResult verifyModes(func::FuncOp function,
                                  const PartialSums &partialSums) {
   Role role = getRole(function);
@@ -146,7 +147,7 @@ static LogicalResult verifyModes(func::FuncOp function,
 
 using Counts = llvm::DenseMap<StringAttr, int>;
 
-/// How often each target of an `OpTy` is one in `function`.
+/// Returns how many operations `OpTy` of `function` have each target.
 template <typename OpTy>
 static Counts countTargets(func::FuncOp function) {
   Counts counts;
@@ -171,8 +172,8 @@ static LogicalResult verifyCount(func::FuncOp function, StringRef what,
          << ", got " << count;
 }
 
-/// Checks that a micro-batch stores each sum in host memory but for the last,
-/// and loads it but for the first.
+/// Checks that each micro-batch except the last stores each accumulator in host
+/// memory, and that each one except the first loads it.
 static LogicalResult verifyHostSums(func::FuncOp function,
                                     const PartialSums &partialSums) {
   Role role = getInnerRole(getRole(function));
@@ -193,8 +194,8 @@ static LogicalResult verifyHostSums(func::FuncOp function,
   return success();
 }
 
-/// Checks that a micro-batch sums each gradient once, and that what is summed
-/// before it is reduced is reduced in the last.
+/// Checks that a micro-batch accumulates each gradient once, and that the last
+/// one reduces accumulators that are not reduced before.
 static LogicalResult verifySums(func::FuncOp function,
                                 ArrayRef<StringAttr> trained,
                                 const PartialSums &partialSums) {
@@ -227,8 +228,8 @@ static LogicalResult verifyUpdates(func::FuncOp function,
   return success();
 }
 
-/// Checks that gradients are unscaled and clipped in @update only, each once,
-/// and in time.
+/// Checks that gradients are unscaled and clipped only in @update, each once,
+/// and before they are used.
 static LogicalResult verifyGradientUses(func::FuncOp function) {
   bool isUsed = false, isClipped = false, isUnscaled = false;
   for (Operation &op : function.front()) {
@@ -287,7 +288,8 @@ static LogicalResult verifyLossWeight(ModuleOp module) {
   return success();
 }
 
-/// Once there are buckets they are trained, before that the parameters.
+/// Returns the trained buckets or, before there are buckets, the trained
+/// parameters.
 static SmallVector<StringAttr> findTrained(ModuleOp module) {
   SmallVector<StringAttr> names;
   for (auto bucket : module.getOps<BucketOp>())
@@ -300,8 +302,8 @@ static SmallVector<StringAttr> findTrained(ModuleOp module) {
   return names;
 }
 
-/// Checks that a function that synchronizes nodes updates each bucket of its
-/// fragment once, and that one which is no micro-batch does nothing else.
+/// Checks that a function which synchronizes nodes updates each bucket of its
+/// fragment once. If it is not a micro-batch, it must do nothing else.
 static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
   if (!isOuter(getRole(function)))
     return success();
@@ -322,7 +324,7 @@ static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
   return success();
 }
 
-/// Checks that an evaluation leaves gradients and parameters alone.
+/// Checks that an evaluation does not change gradients and parameters.
 static LogicalResult verifyChangesNothing(func::FuncOp function) {
   for (Operation &op : function.front())
     if (isa<AccumulateOp, ReduceScatterOp, ShardUpdateOp, WriteBufferOp>(op))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verifier passes of the four phases.
+// Defines the verifier passes of the four phases.
 
 #include "VerifyPhase.h"
 
@@ -17,7 +17,7 @@ namespace fcdp {
 using namespace mlir;
 using namespace fcdp;
 
-/// Whether the results of a call have sizes that can be planned.
+/// Returns whether the results of a call have sizes that can be planned.
 static bool hasSizes(Operation *op) {
   return !isa<aten::CallOp>(op) ||
          llvm::all_of(op->getResultTypes(), [](Type type) {
@@ -67,7 +67,7 @@ static LogicalResult verifyOneLoss(func::FuncOp function) {
   return function.emitError("expected one loss, got ") << losses;
 }
 
-/// Checks that each function has its inputs and constants to itself.
+/// Checks that functions share no inputs and constants.
 static LogicalResult verifyOwnReads(ModuleOp module, func::FuncOp evaluation) {
   for (auto function : module.getOps<func::FuncOp>()) {
     int64_t variant = findVariant(function).value_or(0);
@@ -128,7 +128,7 @@ static LogicalResult verifyImported(ModuleOp module) {
     return module.emitError("expected one function, @step, of one block, its "
                             "variants, if it has several shapes, and perhaps "
                             "an evaluation, @evaluate");
-  // A step that does nothing stands beside an evaluation alone.
+  // A module with only an evaluation has a step that does nothing.
   bool isAlone = evaluation && llvm::hasSingleElement(steps->front().front());
   for (func::FuncOp step : *steps)
     if ((!isAlone && failed(verifyOneLoss(step))) ||

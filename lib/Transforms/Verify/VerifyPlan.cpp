@@ -25,7 +25,7 @@ private:
 };
 } // namespace
 
-/// Returns what the object lets results of operators be in.
+/// Returns the free ranges of the object, in which results of operators may be.
 static std::vector<FreeRange> findFreeRanges(ModuleOp module,
                                              const DeviceMemory &memory) {
   auto end = static_cast<int64_t>(measureArenas(module).device);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks what a step does with its losses and its sums of gradients.
+// Checks the losses and the gradient accumulators of a step.
 
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/StepFunctions.h"
@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Checks that @update clips to the norm of the module, if that has one.
+/// Checks that @update clips to the norm of the module, if it has one.
 static LogicalResult verifyClipNorm(ModuleOp module, func::FuncOp update) {
   std::optional<double> norm = getClipNorm(module);
   auto clips = update.getOps<ClipGradientsOp>();
@@ -79,7 +79,7 @@ static LogicalResult verifyStates(ModuleOp module, ShardUpdateOp update,
   return success();
 }
 
-/// Checks that only what runs a batch has a loss, and at most one.
+/// Checks that only functions that run a batch have a loss, and at most one.
 static LogicalResult verifyLosses(func::FuncOp function) {
   Role role = getRole(function);
   size_t most = isMicrobatch(role) || isEvaluation(role) ? 1 : 0;

@@ -17,15 +17,15 @@ bool isThere(const fs::path &path) {
   return fs::exists(path, error);
 }
 
-/// Returns whether PEFT names such a file so, or it is in such a folder.
+/// Returns whether the file, or its folder, has a name that PEFT uses.
 bool isNamedAsAdapter(const fs::path &path) {
   return path.filename().string().starts_with("adapter_model") ||
          (isThere(path / "adapter_config.json") &&
           !isThere(path / "config.json"));
 }
 
-/// Returns whether all names are as PEFT stores them, and none is as a model
-/// with adapters has it.
+/// Returns whether all names have the form in which PEFT stores them, and none
+/// has the form of a model with adapters.
 bool hasNamesOfAdapter(const std::vector<std::string> &names) {
   return !names.empty() &&
          std::all_of(names.begin(), names.end(), [](const auto &name) {
@@ -55,7 +55,8 @@ std::string nameOfFolder(const std::string &path) {
                                   : whole.filename().string();
 }
 
-/// Gives the adapters that have no name yet to the only one that is left.
+/// Assigns the files of adapters without a name to the only adapter that is
+/// left.
 void nameTheRest(std::vector<GivenWeights> &all,
                  std::set<std::string> adapters) {
   for (const GivenWeights &one : all)

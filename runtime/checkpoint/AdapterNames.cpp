@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 3> kTorchWrappers = {
 constexpr std::array<std::string_view, 3> kLayerWrappers = {
     "base_layer", "original_module", "token_adapter"};
 
-/// What the names of parameters of adapters begin with: PEFT's
+/// The prefixes of names of adapters' parameters: PEFT's
 /// PEFT_TYPE_TO_PREFIX_MAPPING, and the parameters that layers share.
 constexpr std::array kAdapterPrefixes = std::to_array<std::string_view>(
     {"lora_",      "adamss_",      "adaption_prompt_",
@@ -67,8 +67,8 @@ bool isOfAdapter(std::string_view part) {
                      [&](auto prefix) { return part.starts_with(prefix); });
 }
 
-/// Takes the adapter's name out of what follows "lora_A" and the like: nothing,
-/// a name, "weight", or both.
+/// Removes the adapter's name from the components after "lora_A" and the like.
+/// These are empty, a name, "weight", or both.
 void parseAdapter(Parts &parts, TensorName &name) {
   for (size_t rest = 0; rest <= 2 && rest < parts.size(); ++rest) {
     size_t at = parts.size() - 1 - rest;
@@ -80,7 +80,7 @@ void parseAdapter(Parts &parts, TensorName &name) {
       name.adapter = parts[at + 1];
       parts.erase(parts.begin() + at + 1);
     }
-    // The magnitudes of DoRA were parameters, and became modules.
+    // The magnitudes of DoRA were parameters, and later became modules.
     if (parts[at] == kMagnitude && parts.back() == "weight")
       parts.pop_back();
     name.kind = TensorKind::Adapter;
@@ -101,7 +101,7 @@ void parsePrompt(Parts &parts, TensorName &name) {
     name.kind = TensorKind::Adapter;
 }
 
-/// Takes "modules_to_save" and the adapter's name out.
+/// Removes "modules_to_save" and the adapter's name.
 void parseCopy(Parts &parts, TensorName &name) {
   auto saved = std::find(parts.begin(), parts.end(), "modules_to_save");
   if (parts.end() - saved < 3)

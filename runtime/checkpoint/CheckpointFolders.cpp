@@ -21,7 +21,7 @@ constexpr std::string_view kRemoved = ".removed";
 constexpr size_t kDigits = 8;
 constexpr std::string_view kMark = ".fcdp-run";
 
-/// The step in "step-00000050", or none.
+/// Returns the step in "step-00000050", or none.
 std::optional<int64_t> stepOf(std::string_view name) {
   if (!name.starts_with(kPrefix))
     return std::nullopt;
@@ -35,7 +35,7 @@ std::optional<int64_t> stepOf(std::string_view name) {
   return step;
 }
 
-/// The names of the folders in a folder.
+/// Returns the names of the folders in a folder.
 std::vector<std::string> foldersIn(const std::string &path) {
   std::vector<std::string> names;
   std::error_code error;
@@ -48,7 +48,7 @@ std::vector<std::string> foldersIn(const std::string &path) {
   return names;
 }
 
-/// The last name of a path, in front of a slash or a dot, too.
+/// Returns the last name of a path, also before a slash or a dot.
 std::string lastName(const std::string &path) {
   fs::path folder = fs::absolute(path).lexically_normal();
   return (folder.has_filename() ? folder : folder.parent_path()).filename();
@@ -65,7 +65,8 @@ void removeFolder(const std::string &path) {
     throwAt(path, "cannot be removed: " + error.message());
 }
 
-/// Whether a checkpoint's folder was left while it was written or removed.
+/// Returns whether this is a checkpoint's folder that was left while it was
+/// written or removed.
 bool isLeftover(std::string_view name) {
   for (std::string_view suffix : {kPartial, kRemoved})
     if (name.ends_with(suffix) &&
@@ -74,7 +75,7 @@ bool isLeftover(std::string_view name) {
   return false;
 }
 
-/// Returns the folders in which a name is missing on the way to `path`.
+/// Returns the folders on the way to `path` that do not exist.
 std::vector<fs::path> missingParents(const std::string &path) {
   std::vector<fs::path> parents;
   std::error_code error;
@@ -201,8 +202,8 @@ void beginCheckpoint(const std::string &run, int64_t step) {
     throwAt(path, "cannot be made: " + error.message());
 }
 
-/// Gives a folder its name. One that has the name already is replaced at once,
-/// if the file system can: it is as good until then.
+/// Renames a folder. An existing one of that name is replaced at once, if the
+/// file system can, because it stays valid until then.
 static void replaceFolder(const std::string &from, const std::string &to) {
   if (!fs::exists(to))
     return renameDurably(from, to);

@@ -97,7 +97,7 @@ void IndexParser::checkVersion() {
                            std::to_string(version));
 }
 
-/// The digest is the last member, and that of the text in front of it.
+/// The digest is the last member, and covers the text before it.
 void IndexParser::checkDigest() const {
   const std::string stored = root.at("digest").text();
   const std::string_view before = text.substr(0, text.rfind(kDigestMember));
@@ -120,7 +120,7 @@ void IndexParser::checkDigest() const {
 
 CheckpointIndex IndexParser::parse() {
   checkVersion();
-  // That of fcdp-run's --steps; no product with it overflows.
+  // The limit is that of fcdp-run's --steps; no product with it overflows.
   constexpr int64_t mostSteps = int64_t(1) << 40;
   index.step = root.at("step").integer(0, mostSteps);
   index.worldSize = uint32_t(root.at("world_size").integer(1, kMostRanks));
@@ -180,7 +180,8 @@ CheckpointPiece IndexParser::parsePiece(const JsonNode &node,
 
 void IndexParser::checkCoverage(const JsonNode &node,
                                 const CheckpointState &state) const {
-  // What pieces cover, by owner. A piece of all ranks has the owner -1.
+  // The ranges that pieces cover, by owner. A piece of all ranks has the owner
+  // -1.
   std::map<int64_t, std::vector<std::pair<int64_t, int64_t>>> ranges;
   size_t ofNodes = 0;
   for (const CheckpointPiece &piece : state.pieces) {

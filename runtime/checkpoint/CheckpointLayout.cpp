@@ -32,7 +32,7 @@ bool isOfNodes(plan::StateRole role, const plan::BucketT &bucket) {
          (findState(bucket, plan::StateRole::outer) && !isCommon);
 }
 
-/// Returns the byte of a region at which a range begins.
+/// Returns the offset in bytes at which a range begins in a region.
 static uint64_t placeIn(const plan::State &region, const ShardRange &range) {
   return uint64_t(range.inShard) * byteSize(toDType(region.dtype()));
 }
@@ -136,8 +136,8 @@ void CheckpointLayout::addSlices(const StepPlan &plan, size_t state,
                                  const plan::State &region) {
   for (uint32_t rank = 0; rank < plan.mesh.size(); ++rank) {
     Place place = placeOf(plan.mesh, rank);
-    // The part that a rank owns of a bucket that nodes have for themselves is
-    // its slice.
+    // If each node has the state for itself, the part that a rank owns is its
+    // node slice.
     ShardRange range =
         region.role() == plan::StateRole::residual
             ? sliceRangeOf(plan, parameter, place.local)

@@ -36,7 +36,7 @@ void checkSize(const std::string &path, uint64_t expected) {
                       std::to_string(bytes));
 }
 
-/// The step that a folder's name says is that of its index.
+/// Checks that the step in the folder's name is that of its index.
 void checkStep(const std::string &folder, int64_t step) {
   std::optional<int64_t> named = stepOfCheckpoint(folder);
   if (named && *named != step)

@@ -32,7 +32,7 @@ DurableFile DurableFile::create(const std::string &path,
 }
 
 DurableFile DurableFile::openStream(const std::string &path) {
-  // A pipe that nobody reads is not waited for.
+  // The call does not wait for a pipe without a reader.
   int file = open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
   if (file >= 0)
     fcntl(file, F_SETFL, O_APPEND);
@@ -72,8 +72,8 @@ void DurableFile::finish() {
 
 void syncFolder(const std::string &path) {
   FileDescriptor folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems have no such operation for folders; their renames are
-  // durable or not without it.
+  // Some file systems have no such operation for folders. Whether their renames
+  // are durable does not depend on it.
   if (!folder || (fsync(folder.get()) != 0 && errno != EINVAL))
     throwErrno(path, "written to the disk");
 }

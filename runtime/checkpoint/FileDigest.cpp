@@ -62,7 +62,7 @@ void readBlock(const std::string &path, int file, const Block &block,
   }
 }
 
-/// A block's content has the same checksum at no other place.
+/// Returns a checksum that differs for the same content at another place.
 uint64_t checksumOf(const Block &block, std::span<const std::byte> content) {
   const uint64_t place[] = {block.file, block.begin};
   Checksum checksum;
@@ -76,7 +76,8 @@ bool isOfWeights(const std::string &name) {
          name.ends_with(".safetensors.index.json");
 }
 
-/// Differs between machines, and between boots of one.
+/// Returns an identifier that differs between machines, and between boots of
+/// one.
 std::string idOfSystem() {
   std::string id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
@@ -166,7 +167,7 @@ uint64_t FileSet::sumOfPart(uint32_t part, uint32_t parts,
     else
       addSamples(blocks, i, files[i].bytes);
   }
-  // Neighbours go to one part, which then reads its files in order.
+  // Each part gets neighbouring blocks, so that it reads its files in order.
   const size_t begin = blocks.size() * part / parts,
                end = blocks.size() * (part + 1) / parts;
   uint64_t sum = part == 0 ? names.value() : 0;

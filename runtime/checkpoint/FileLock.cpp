@@ -48,8 +48,8 @@ FileLock::~FileLock() {
 
 bool FileLock::tryLock() {
   constexpr mode_t mode = 0666;
-  // Nothing is written to it, so that a link that somebody has planted in its
-  // place does no harm; a pipe is not waited for.
+  // Nothing is written to the file, so a link that another user has placed
+  // there does no harm. The call does not wait for a pipe.
   FileDescriptor opened(
       open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
            mode));
@@ -57,7 +57,7 @@ bool FileLock::tryLock() {
     throwErrno(shownAs, "locked by " + path);
   if (!lockNow(opened))
     return false;
-  // The process that had the lock may have removed the file meanwhile.
+  // The process that had the lock may have removed the file in the meantime.
   struct stat status = {};
   if (fstat(opened.get(), &status) != 0 || status.st_nlink == 0)
     return false;

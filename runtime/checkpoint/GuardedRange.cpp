@@ -11,7 +11,8 @@ namespace fcdp {
 
 namespace {
 
-/// What the handler reads; a folder of weights has at most hundreds of files.
+/// The ranges that the handler reads. A folder of weights has at most hundreds
+/// of files.
 constexpr size_t kMostRanges = 4096;
 std::array<GuardedRange, kMostRanges> ranges;
 struct sigaction before;
@@ -19,8 +20,8 @@ uintptr_t pageBytes;
 std::mutex mutex; ///< of who guards, not of the handler
 size_t numGuarded = 0;
 
-/// Puts pages of zeros in the place of the rest of a mapping. Only calls that
-/// are safe in a handler.
+/// Maps pages of zeros over the rest of a mapping. Makes only calls that are
+/// safe in a handler.
 bool readZeros(uintptr_t address) {
   for (GuardedRange &range : ranges) {
     uintptr_t begin = range.begin.load(), end = range.end.load();
@@ -36,7 +37,7 @@ bool readZeros(uintptr_t address) {
 }
 
 void onBusError(int signal, siginfo_t *info, void *context) {
-  // Others are errors of the hardware.
+  // Other codes are hardware errors.
   if (info->si_code == BUS_ADRERR &&
       readZeros(reinterpret_cast<uintptr_t>(info->si_addr)))
     return;
@@ -44,7 +45,7 @@ void onBusError(int signal, siginfo_t *info, void *context) {
     return before.sa_sigaction(signal, info, context);
   if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
     return before.sa_handler(signal);
-  // The access is repeated, and ends the process.
+  // The access is repeated, and then ends the process.
   std::signal(signal, SIG_DFL);
 }
 
@@ -56,8 +57,8 @@ void install() {
   sigaction(SIGBUS, &action, &before);
 }
 
-/// Gives the handler back that was there before, unless somebody has replaced
-/// ours meanwhile.
+/// Restores the previous handler, unless other code has replaced ours in the
+/// meantime.
 void uninstall() {
   struct sigaction now;
   if (sigaction(SIGBUS, nullptr, &now) == 0 && now.sa_flags & SA_SIGINFO &&

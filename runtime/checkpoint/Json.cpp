@@ -11,8 +11,8 @@ namespace fcdp {
 
 namespace {
 
-/// Refuses an object that has a key twice, of which a reader would take one.
-/// Used by one thread.
+/// Refuses an object that has a key twice, because readers differ in which
+/// value they take. Used by one thread.
 class KeyCheck {
 public:
   bool operator()(int, json::parse_event_t event, json &parsed) {
@@ -36,14 +36,14 @@ private:
 
 json parseJson(std::string_view text) {
   try {
-    // By reference: the parser copies what it is given.
+    // It is passed by reference, because the parser copies its callback.
     KeyCheck check;
     return json::parse(text,
                        [&](int depth, json::parse_event_t event, json &parsed) {
                          return check(depth, event, parsed);
                        });
   } catch (const json::parse_error &error) {
-    // Its own text may quote any bytes of the file.
+    // The parser's own text may quote any bytes of the file.
     throw std::runtime_error("expected JSON, got text that is wrong at byte " +
                              std::to_string(error.byte) + " of " +
                              std::to_string(text.size()) +

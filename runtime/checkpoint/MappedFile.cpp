@@ -10,7 +10,7 @@
 namespace fcdp {
 
 MappedFile::MappedFile(const std::string &path)
-    // A pipe is not waited for.
+    // The call does not wait for a pipe.
     : path(path), file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
   if (!file)
     throwErrno(path, "opened");
@@ -33,7 +33,7 @@ void MappedFile::requireWhole() const {
   struct stat status;
   if (fstat(file.get(), &status) != 0)
     throwErrno(path, "examined");
-  // What has shrunk may have grown again.
+  // A file that has shrunk may have grown again.
   if (size_t(status.st_size) < content.size() || (guarded && guarded->isCut))
     throwAt(path, "expected " + std::to_string(content.size()) +
                       " bytes, as it had when it was opened, got " +
@@ -42,8 +42,8 @@ void MappedFile::requireWhole() const {
 }
 
 void MappedFile::dropPages() const {
-  // A shared mapping of a file reads them again when they are needed. An error
-  // changes nothing but the memory.
+  // A shared mapping of a file reads its pages again when they are needed. An
+  // error affects only the memory in use.
   if (!content.empty())
     madvise(const_cast<std::byte *>(content.data()), content.size(),
             MADV_DONTNEED);

@@ -8,7 +8,7 @@ namespace fcdp {
 
 namespace {
 
-/// "'a', 'b', 'c' and 4 more"
+/// Returns, for example, "'a', 'b', 'c' and 4 more".
 std::string listOf(const std::vector<std::string> &names) {
   constexpr size_t most = 5;
   std::string text;
@@ -100,7 +100,8 @@ void MatchedWeights::checkAllFound() const {
   throwAt(allPaths, message);
 }
 
-/// Several names of one tensor, or several files that have it, must agree.
+/// Checks that several names of one tensor, or several files that have it,
+/// agree.
 void MatchedWeights::checkEqual(const Wanted &tensor,
                                 const WeightMatch &match) {
   for (size_t i = 1; i < match.places.size(); ++i)
@@ -114,7 +115,8 @@ void MatchedWeights::checkEqual(const Wanted &tensor,
                   "; leave one of them out");
 }
 
-/// An adapter would otherwise be left out in silence.
+/// Checks that the step uses all adapters of the files, which would otherwise
+/// be left out silently.
 void MatchedWeights::checkAdapters() const {
   for (size_t f = 0; f < files.size(); ++f) {
     if (files[f].source->isArchive())

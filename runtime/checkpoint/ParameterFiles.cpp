@@ -31,7 +31,7 @@ struct Selection {
     size_t index;
     Entry entry;
   };
-  /// By bucket, in the order of their places.
+  /// The members by bucket, in the order of their places.
   std::vector<std::vector<Member>> members;
   std::vector<Buffer> buffers;
 
@@ -113,7 +113,7 @@ private:
 
   std::vector<TensorNames> tensors;
   std::unique_ptr<WeightSource> source;
-  /// Of each tensor in `tensors`.
+  /// The match of each tensor in `tensors`.
   std::vector<WeightMatch> matches;
   std::set<std::string> used;
 };
@@ -150,7 +150,7 @@ bool isFolder(const std::string &path) {
   return path.ends_with('/') || fs::is_directory(path, error);
 }
 
-/// Throws if the files would be in a checkpoint.
+/// Throws if the files would be inside a checkpoint.
 void checkPlace(const std::string &path) {
   std::error_code error;
   const fs::path real = fs::weakly_canonical(fs::absolute(path), error);
@@ -283,7 +283,7 @@ void saveParameters(const StepPlan &plan, const ParameterOutput &output,
   Selection selection;
   std::optional<TensorFiles> files;
   std::exception_ptr problem;
-  // The other ranks give all their parts, whatever happens here.
+  // The other ranks send all their parts, even after an error here.
   auto attempt = [&](auto &&work) {
     try {
       if (isWriter && !problem)

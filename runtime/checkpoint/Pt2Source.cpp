@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The weights and constants of a .pt2 archive (torch.export.save).
+// Reads the weights and constants of a .pt2 archive (torch.export.save).
 #include "checkpoint/FileErrors.h"
 #include "checkpoint/Json.h"
 #include "checkpoint/TorchArchive.h"
@@ -13,7 +13,7 @@ namespace fcdp {
 
 namespace {
 
-/// The archive's numbers of types; they are not c10's.
+/// Converts the archive's numbers of types, which are not c10's.
 std::optional<DType> dtypeOf(int64_t scalarType) {
   switch (scalarType) {
   case 1:
@@ -61,7 +61,7 @@ std::vector<int64_t> readSizes(const JsonNode &list) {
 struct Payload {
   std::string entry;
   bool isPickle;
-  /// Without its storage; none if the type has no counterpart here.
+  /// The tensor without its storage; none if its type does not exist here.
   std::optional<StoredTensor> tensor;
 };
 
@@ -110,7 +110,7 @@ private:
   [[noreturn]] void fail(const std::string &message) const {
     throwAt(path(), message);
   }
-  /// The folder that all entries lie in: empty, or with a slash at its end.
+  /// Returns the folder of all entries: empty, or with a slash at its end.
   std::string findRoot();
   bool readConfig(const std::string &part);
   void loadStorage(const std::string &name, const Payload &payload);
@@ -131,7 +131,8 @@ std::string Pt2Source::findRoot() {
     if (name != marker && !name.ends_with("/archive_format"))
       continue;
     std::string folder = name.substr(0, name.size() - marker.size());
-    // The shallowest: a model may carry a file of that name.
+    // The shallowest folder counts, because a model may contain a file of that
+    // name.
     if (!root || folder.size() < root->size())
       root = folder;
   }

@@ -25,7 +25,7 @@ uint64_t dataBytesOf(const std::vector<SafetensorsWriter::Entry> &entries) {
 } // namespace
 
 uint64_t rankFileBytes(const std::vector<SafetensorsWriter::Entry> &entries) {
-  // All digests have as many digits.
+  // All digests have the same number of digits.
   const std::string digests(blockDigestDigits(dataBytesOf(entries)), '0');
   return SafetensorsWriter::fileBytes(entries, {{kDigests, digests}});
 }
@@ -47,7 +47,7 @@ RankFile::RankFile(const std::string &path,
   source = openSafetensors(path, file);
 }
 
-/// Compares the header with its digest, and takes those of the blocks from it.
+/// Compares the header with its digest, and reads the blocks' digests from it.
 void RankFile::checkHeader(const std::string &digest) {
   try {
     const std::span<const std::byte> bytes = file->bytes();
@@ -76,7 +76,7 @@ void RankFile::checkHeader(const std::string &digest) {
   isVerified.resize(digests.size() / kDigestDigits);
 }
 
-/// Compares the blocks that have a part of a range with their digests.
+/// Compares the blocks that intersect a range with their digests.
 void RankFile::verify(std::span<const std::byte> range) {
   if (range.empty() || digests.empty())
     return;

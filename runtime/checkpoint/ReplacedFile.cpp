@@ -90,7 +90,7 @@ void ReplacedFile::finish() {
   file->sync();
   file->writeAt(0, std::span(mark).first(written));
   file->finish();
-  // Complete: from here on nobody removes it.
+  // The file is complete, and is not removed from here on.
   file.reset();
   try {
     renameDurably(temporary, followLinks(path).string());

@@ -4,7 +4,7 @@
 
 namespace fcdp {
 
-/// Returns the path of the lock, in a folder that is there.
+/// Creates the folder, and returns the path of its lock.
 static std::string prepareLock(const std::string &run) {
   makeFolder(run);
   return run + "/" + kRunLockName;

@@ -43,7 +43,7 @@ private:
   std::string filePath;
   std::shared_ptr<const MappedFile> file;
   std::map<std::string, StoredTensor> tensors;
-  /// Where the data of a tensor is, of those of unknown types, too.
+  /// The place of a tensor's data, also for unknown types.
   struct Place {
     int64_t begin, end;
     std::string name;
@@ -101,8 +101,7 @@ void SafetensorsSource::readTensor(const std::string &name,
   tensors.emplace(name, std::move(tensor));
 }
 
-/// Refuses two tensors that have a byte in common. The format has no such
-/// files.
+/// Refuses two tensors that share a byte, which the format does not allow.
 void SafetensorsSource::checkPlaces() const {
   std::vector<const Place *> order;
   for (const Place &place : places)

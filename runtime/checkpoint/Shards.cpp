@@ -9,7 +9,7 @@ namespace fcdp {
 
 namespace {
 
-/// This rank's part of a bucket, in one type. Zeros at first.
+/// This rank's part of a bucket, in one type. It is zero at first.
 struct OwnedValues {
   OwnedValues(std::span<std::byte> memory, DType dtype)
       : memory(memory), dtype(dtype) {
@@ -35,7 +35,7 @@ membersOf(const StepPlan &plan) {
       plan.buckets.size());
   for (const auto &parameter : plan.parameters)
     members[parameter->bucket].push_back(parameter.get());
-  // Parameters of no elements may share an offset; the plan's order decides.
+  // Parameters without elements may share an offset; the plan's order decides.
   for (auto &bucket : members)
     std::stable_sort(bucket.begin(), bucket.end(),
                      [](const plan::ParameterT *a, const plan::ParameterT *b) {

@@ -52,7 +52,7 @@ public:
   }
 
 private:
-  /// Names of files of the folder, sorted.
+  /// Returns the names of the folder's files with this end, sorted.
   std::vector<std::string> filesThatEnd(std::string_view end) const;
   void openIndex(const std::string &index);
   void openAll();

@@ -32,7 +32,7 @@ private:
   bool isFallback(size_t file) const {
     return file < search.isFallback.size() && search.isFallback[file];
   }
-  /// A tensor that is used already is not there for a less specific name.
+  /// A tensor that is already used is not available for a less specific name.
   std::vector<std::string> findFree(const std::string &name, size_t file,
                                     Likeness likeness) const {
     std::vector<std::string> found = files[file].find(name, likeness);
@@ -48,7 +48,7 @@ private:
   const WeightSearch &search;
   std::vector<WeightMatch> matches;
   std::set<WeightPlace> used;
-  /// The adapters of which a file that is no fallback has tensors.
+  /// The adapters that have tensors in a file that is no fallback.
   std::set<std::string> adaptersFound;
 };
 
@@ -59,7 +59,7 @@ void Matching::match(Likeness likeness, bool ofFallback) {
   for (size_t t = 0; t < wanted.size(); ++t) {
     if (!matches[t].places.empty())
       continue;
-    // An adapter that a file has was trained: it has its own tensors.
+    // An adapter that a file contains was trained, so it has its own tensors.
     if (likeness == Likeness::Copied &&
         adaptersFound.contains(parseTensorName(wanted[t].front()).adapter))
       continue;
@@ -86,9 +86,9 @@ void Matching::match(Likeness likeness, bool ofFallback) {
   adaptersFound.erase("");
 }
 
-/// Adds the file's tensors for the names that are found in this way. With one
-/// name of a tied parameter, the others are looked for in less specific ways,
-/// too, as their values must be the same.
+/// Adds the file's tensors for the names that are found in this way. If one
+/// name of a tied parameter is found, the others are searched in less specific
+/// ways, too, because their values must be the same.
 void Matching::addPlaces(size_t tensor, size_t file, Likeness likeness) {
   std::vector<WeightPlace> &places = matches[tensor].places;
   std::vector<std::string> rest;

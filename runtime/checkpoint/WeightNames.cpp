@@ -9,10 +9,10 @@ namespace fcdp {
 
 namespace {
 
-/// Longer prefixes are not looked for.
+/// The longest prefixes that are searched, in components.
 constexpr size_t kMostWantedComponents = 5, kMostStoredComponents = 2;
 
-/// Calls `visit` with each beginning of at most `most` components, which may be
+/// Calls `visit` with each prefix of at most `most` components, which may be
 /// empty, and the rest, which is not.
 template <typename Visit>
 void forEachSplit(const std::string &name, size_t most, Visit &&visit) {
@@ -53,14 +53,14 @@ const std::string &WeightNames::mainName(const TensorName &name) const {
   return fileOrigin.isAdapter ? name.stored : name.base;
 }
 
-/// Chooses the prefixes that find most names. Keeps both empty if two different
-/// choices are equally good.
+/// Chooses the prefixes that find the most names. Keeps both empty if two
+/// different choices are equally good.
 void WeightNames::choosePrefixes(const std::vector<std::string> &wanted) {
   std::multimap<std::string, std::string> prefixesOf;
   for (const auto &[name, file] : fileOrigin.isAdapter ? byStored : byBase)
     forEachSplit(name, kMostStoredComponents,
                  [&](const std::string &prefix, const std::string &rest) {
-                   // "weight" alone says nothing.
+                   // "weight" alone tells nothing.
                    if (prefix.empty() || rest.find('.') != std::string::npos)
                      prefixesOf.emplace(rest, prefix);
                  });
@@ -73,7 +73,8 @@ void WeightNames::choosePrefixes(const std::vector<std::string> &wanted) {
                  [&](const std::string &prefix, const std::string &rest) {
                    auto [first, last] = prefixesOf.equal_range(rest);
                    for (; first != last; ++first)
-                     // With an equal end, a shorter pair says the same.
+                     // If the prefixes end equally, a shorter pair is
+                     // equivalent.
                      if (prefix.empty() || first->second.empty() ||
                          lastComponent(prefix) != lastComponent(first->second))
                        found[{prefix, first->second}].insert(name);

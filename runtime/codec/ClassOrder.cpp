@@ -36,8 +36,8 @@ void ClassOrder::classify(const uint16_t *values, size_t number,
     countLanes();
 }
 
-/// Calls `move` for each value with its lane and class. Members are copied
-/// first: what `move` writes to could be a member, for all that compilers know.
+/// Calls `move` for each value with its lane and class. Members are copied to
+/// locals first, because compilers must assume that `move` writes to them.
 template <typename Move>
 void ClassOrder::forEach(Move move) const {
   const size_t number = count, part = number / kLanes;
@@ -64,7 +64,7 @@ void ClassOrder::countLanes() {
       sizes[which] += lane[which];
 }
 
-/// Returns where the values of each lane and class begin.
+/// Returns the beginnings of the values of each lane and class.
 ClassOrder::Lanes ClassOrder::findPlaces() const {
   Lanes places{};
   uint32_t next = 0;

@@ -7,15 +7,15 @@
 #include <numeric>
 #include <vector>
 
-// Contexts in memory of ours, which never allocate. The library is linked
-// statically, as these functions ask for.
+// The contexts are in our own memory and never allocate. The library is linked
+// statically, which these functions require.
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
 namespace fcdp {
 namespace {
 
-/// Memory of a context, aligned as zstd expects it.
+/// Memory of a context, aligned as zstd requires.
 using Workspace = std::vector<uint64_t>;
 
 Workspace makeWorkspace(size_t bytes) {
@@ -27,11 +27,12 @@ void set(ZSTD_CCtx *context, ZSTD_cParameter parameter, int value) {
     throw std::bad_alloc(); // no value is out of bounds
 }
 
-/// Blocks that are nearly all zero have long matches, which level 1 finds. In
-/// others a search for matches costs time and gains nothing: symbols are
-/// independent, and Huffman's code of them is all that helps. Measured on
-/// differences of 0.8 to 3.6 bits of entropy: 1.24 to 3.66 bits a symbol at
-/// 0.8e9 symbols a second, where level 1 takes 1.46 to 3.78 bits at 0.2e9.
+/// Returns whether a block is nearly all zero. Such a block has long matches,
+/// which level 1 finds. In other blocks a search for matches costs time and
+/// gains nothing: symbols are independent, and only Huffman's code helps.
+/// Measured on differences of 0.8 to 3.6 bits of entropy: 1.24 to 3.66 bits a
+/// symbol at 0.8e9 symbols a second, where level 1 takes 1.46 to 3.78 bits at
+/// 0.2e9.
 bool isNearlyZero(std::span<const std::byte> bytes) {
   return countZeros(bytes) * 16 >= bytes.size() * 15;
 }
@@ -39,7 +40,8 @@ bool isNearlyZero(std::span<const std::byte> bytes) {
 } // namespace
 
 size_t countZeros(std::span<const std::byte> bytes) {
-  // Counts of a byte each, which compilers keep in vectors of many.
+  // The counts have one byte each, so that compilers keep many of them in a
+  // vector.
   constexpr size_t most = 255;
   size_t zeros = 0;
   while (!bytes.empty()) {
@@ -80,7 +82,8 @@ EntropyCoder::Contexts::Contexts()
   set(matching, ZSTD_c_compressionLevel, 1);
   set(symbols, ZSTD_c_compressionLevel, 1);
   set(symbols, ZSTD_c_strategy, ZSTD_fast);
-  // The step of the search for matches: it looks at a handful of places.
+  // The step of the search for matches, so large that only a handful of places
+  // are searched.
   set(symbols, ZSTD_c_targetLength, 1 << 16);
   set(symbols, ZSTD_c_minMatch, 7);
   set(symbols, ZSTD_c_literalCompressionMode, ZSTD_ps_enable);

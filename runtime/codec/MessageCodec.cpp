@@ -20,33 +20,34 @@ struct MessageHeader {
   uint8_t code, type;
   uint16_t unused;
   uint64_t generation;
-  /// Of the values, and of the message with all headers.
+  /// The bytes of the values, and of the message with all headers.
   uint64_t valueBytes, messageBytes;
 };
 static_assert(sizeof(MessageHeader) <= kMessageHeaderBytes);
 
 struct ChunkHeader {
-  /// Bytes of the code of each plane. A plane of zeros has none, and a plane
-  /// that is as large as its code is not coded.
+  /// The bytes of the code of each plane. A plane of zeros has none, and a
+  /// plane whose code would not be smaller is not coded.
   uint32_t low, high;
   /// XXH3 of the values.
   uint64_t checksum;
 };
 static_assert(sizeof(ChunkHeader) == kChunkHeaderBytes);
 
-/// ChunkHeader::low of a chunk that is not coded.
+/// The value of ChunkHeader::low for a chunk that is not coded.
 constexpr uint32_t kDense = ~0u;
 /// Added to ChunkHeader::low if the plane is in the order of classes.
 constexpr uint32_t kSorted = 1u << 31;
 
-/// In front of a plane in the order of classes.
+/// The header of a plane that is sorted by class.
 struct ClassHeader {
-  /// Bytes of the code of each class, as of a plane.
+  /// The bytes of the code of each class, in the same sense as for a plane.
   uint32_t bytes[kNumClasses];
   uint32_t top;
 };
 
-/// Chunks of fewer values have too few in a class.
+/// The least number of values of a sorted chunk. Classes of smaller chunks have
+/// too few.
 constexpr size_t kLeastSorted = 8192;
 
 ExponentBits exponentOf(DType type) {
@@ -141,8 +142,8 @@ bool MessageCodec::decodePlane(std::span<const std::byte> code,
   return true;
 }
 
-/// Codes the low plane of differences in the order of classes, and returns
-/// ChunkHeader::low; or 0 if there is no room for that.
+/// Codes the low plane of differences sorted by class, and returns
+/// ChunkHeader::low, or 0 if the code does not fit.
 uint32_t MessageCodec::encodeDifferences(DType type,
                                          const std::byte *references,
                                          size_t count,
@@ -207,7 +208,7 @@ size_t MessageCodec::encodeChunk(const MessageCoding &coding,
     size_t count = values.size() / byteSize(coding.type);
     split(coding, values, references, octets(low), octets(high));
     std::span lowPlane(low.data(), values.size() - count);
-    // Behind the exponents the bits of a fraction are random.
+    // The bits of a fraction after the exponent are random.
     bool isCoded = coding.code == WireCode::Delta;
     if (isCoded) {
       header.low = encodeDifferences(coding.type, references, count,

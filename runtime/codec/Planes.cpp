@@ -7,7 +7,7 @@
 namespace fcdp {
 namespace {
 
-/// Returns the place of a 16-bit float among all in ascending order: negative
+/// Returns the rank of a 16-bit float among all in ascending order. Negative
 /// ones have all bits inverted, others the sign.
 uint16_t orderOf(uint16_t bits) {
   return bits ^ uint16_t((int16_t(bits) >> 15) | 0x8000);

@@ -26,7 +26,7 @@ struct QuantizedHeader {
   uint8_t code, type;
   uint16_t unused;
   uint64_t elements;
-  /// XXH3 of all that follows the header.
+  /// XXH3 of all bytes after the header.
   uint64_t checksum;
 };
 static_assert(sizeof(QuantizedHeader) <= kMessageHeaderBytes);
@@ -56,14 +56,15 @@ float scaleOf(uint16_t bits) {
   return std::bit_cast<float>(uint32_t(bits) << 16);
 }
 
-/// Returns the scale, in bf16, by which codes up to `levels` reach `greatest`.
+/// Returns the scale, in bf16, with which codes up to `levels` reach
+/// `greatest`.
 uint16_t chooseScale(int32_t greatest, float levels) {
   if (greatest >= kInfinity)
     return kQuietNaN;
   float exact = std::bit_cast<float>(greatest) / levels;
   if (exact < kLeastScale)
     return 0;
-  // Rounded up, so that no code exceeds `levels`.
+  // It is rounded up, so that no code exceeds `levels`.
   return uint16_t((std::bit_cast<uint32_t>(exact) + 0xffff) >> 16);
 }
 
@@ -74,14 +75,14 @@ float inverseOf(uint16_t scale) {
 /// Rounds values to the nearest multiples of 1 / inverse, ties to even.
 template <size_t Size>
 void roundToCodes(const float *values, float inverse, int32_t *codes) {
-  // Numbers around it have a last place of 1.
+  // Floats near this one have a last place of 1.
   constexpr float magic = 0x1.8p23f;
   for (size_t i = 0; i < Size; ++i)
     codes[i] = std::bit_cast<int32_t>(values[i] * inverse + magic) -
                std::bit_cast<int32_t>(magic);
 }
 
-/// Sums and differences of values that are `half` apart.
+/// Computes sums and differences of values that are `half` apart.
 template <size_t Size, size_t half>
 void addAndSubtract(float *values) {
   if constexpr (half < Size) {
@@ -95,7 +96,8 @@ void addAndSubtract(float *values) {
   }
 }
 
-/// The Hadamard transform without a factor: twice it multiplies by `Size`.
+/// Computes the Hadamard transform without a factor. Applying it twice
+/// multiplies by `Size`.
 template <size_t Size>
 void transform(float *values) {
   for (size_t i = 0; i < Size; i += 4) {
@@ -109,7 +111,8 @@ void transform(float *values) {
   addAndSubtract<Size, 4>(values);
 }
 
-/// Signs that look random, so that equal values do not all meet in one.
+/// Returns signs that look random, so that equal values do not all add up in
+/// one.
 template <size_t Size>
 constexpr std::array<float, Size> makeSigns() {
   std::array<float, Size> signs{};
@@ -171,7 +174,8 @@ struct Int4 {
       values[i] = float(int8_t(in[i] << 4) >> 4);
       values[i + bytes] = float(int8_t(in[i]) >> 4);
     }
-    // Of small integers, so both sides get the same bits.
+    // The transform of small integers is exact, so both sides get the same
+    // bits.
     transform<size>(values);
     float factor = scaleOf(scale) / float(size);
     for (size_t i = 0; i < size; ++i)
@@ -179,7 +183,7 @@ struct Int4 {
   }
 };
 
-/// Where the parts of a message are.
+/// The places of a message's parts.
 template <typename Block, typename Byte>
 struct Parts {
   Parts(Byte *message, size_t elements)
@@ -207,7 +211,7 @@ uint16_t quantizeBlock(DType type, const std::byte *values, float *residual,
     sums[i] += residual[i];
   std::fill(sums + count, sums + Block::size, 0.0f);
   uint16_t scale = Block::encode(sums, codes);
-  // As the receiver has it: rounded to the type of the values, too.
+  // The values are as the receiver computes them, also rounded to their type.
   Block::decode(scale, codes, decoded);
   if (type != DType::F32) {
     std::byte rounded[Block::size * sizeof(float)];
@@ -296,7 +300,7 @@ void quantize(const Quantization &quantization,
         std::to_string(message.size()));
   if (elements == 0)
     return;
-  // What is behind the last block, too.
+  // The bytes after the last block are zeroed, too.
   std::fill_n(message.begin(), kMessageHeaderBytes, std::byte{});
   std::fill_n(message.end() - kMessageAlignment, kMessageAlignment,
               std::byte{});

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kWidth = 64;
 
-/// Returns a mask of the `count` lowest bytes, of at most 64.
+/// Returns a mask of the `count` lowest bytes, at most 64.
 FCDP_WIDE uint64_t lowest(size_t count) {
   return count >= kWidth ? ~uint64_t(0) : (uint64_t(1) << count) - 1;
 }

@@ -43,7 +43,8 @@ MessageCodec &codecOf(const Collective &collective,
   return *scratch.codec;
 }
 
-/// Has `decode` decode the message of the group's rank `from`.
+/// Makes `decode` decode the message of the group's rank `from`, and names the
+/// rank in its error.
 template <typename Decode>
 void decodeFrom(const Transport &transport, const Collective &collective,
                 uint32_t from, Decode decode) {
@@ -59,7 +60,8 @@ void decodeFrom(const Transport &transport, const Collective &collective,
   }
 }
 
-/// Gathers differences from what was gathered last. All peers get one message.
+/// Gathers differences from the values that were gathered last. All peers get
+/// the same message.
 void gatherDifferences(Transport &transport, const Collective &collective,
                        CollectiveScratch &scratch) {
   MessageCodec &codec = codecOf(collective, scratch);
@@ -109,8 +111,8 @@ void exchangeChunks(Transport &transport, const Collective &collective,
                      channelOf(collective));
 }
 
-/// Does the same by messages. `encode` fills the message for a peer and returns
-/// its length; `decode` takes a peer's message apart. A message has at most
+/// Does the same with messages. `encode` fills the message for a peer and
+/// returns its length; `decode` decodes a peer's message. A message has at most
 /// `most` bytes.
 template <typename Encode, typename Decode>
 void exchangeMessages(Transport &transport, const Collective &collective,
@@ -154,7 +156,7 @@ void exchangeCoded(Transport &transport, const Collective &collective,
       });
 }
 
-/// Exchanges quantised values, and keeps what their messages leave out.
+/// Exchanges quantised values, and keeps the errors of their messages.
 void exchangeQuantized(Transport &transport, const Collective &collective,
                        CollectiveScratch &scratch, size_t chunkBytes) {
   if (!collective.messages || !collective.residual)
@@ -255,10 +257,10 @@ void exchangeNumbers(Transport *transport, double own, std::span<double> all,
     transport->exchange(scratch.sends, scratch.recvs, what);
 }
 
-/// Sends the same bytes to all peers, and receives as many of each. Exchanges
-/// of different lengths have different channels: where ranks make different
-/// calls, Gloo would end the process of one that gets more than it expects. So
-/// they wait, and the job says why.
+/// Sends the same bytes to all peers, and receives as many from each. Exchanges
+/// of different lengths have different channels, because Gloo would end a
+/// process that gets more bytes than it expects. So ranks that make different
+/// calls wait, and the job reports the reason.
 static void exchangeWithAll(Transport &transport,
                             std::span<const std::byte> own,
                             std::span<std::byte> all, const char *what) {

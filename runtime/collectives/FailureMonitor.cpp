@@ -13,16 +13,17 @@
 namespace fcdp {
 namespace {
 
-/// Number of heartbeats for which the rank that serves the store stays at most
-/// for others that have to read why it ends.
+/// The most heartbeats for which the rank that serves the store stays, so that
+/// others can read why it ends.
 constexpr double stayBeats = 10;
-/// The same once a transfer has timed out, in which all have waited already.
+/// The same after a transfer has timed out, since all ranks have waited
+/// already.
 constexpr double lateStayBeats = 0.7;
 /// Interval at which the rank that serves the store checks whether the others
 /// are done.
 constexpr double finishPollSeconds = 0.05;
-/// Number of heartbeats after which a silent rank is named if something else
-/// has gone wrong.
+/// Number of heartbeats after which a silent rank is named if there is another
+/// failure.
 constexpr double kSilentBeats = 2;
 
 using MonitorClock = std::chrono::steady_clock;
@@ -46,17 +47,17 @@ public:
   void runBeater();
   void runLooker();
 
-  /// Sets this rank's last status. Returns whether the store has it: not if
-  /// another one was set before, or the store is gone.
+  /// Sets this rank's last status. Returns whether the store has it. It does
+  /// not if another one was set before, or if the store is gone.
   bool publish(const std::string &status);
-  /// Gives the others time to read from the store that this rank serves.
+  /// Gives the other ranks time to read from the store that this rank serves.
   void stayForOthers(bool isLate = false);
   void announceEnd(int64_t steps);
   void stop();
-  /// To be called with the mutex locked.
+  /// Must be called with the mutex locked.
   bool isEnded() const { return lookerEnded; }
-  /// Says that the store has not answered for a while, or nothing. To be called
-  /// with the mutex locked.
+  /// Returns a text if the store has not answered for a while, or an empty one.
+  /// Must be called with the mutex locked.
   std::string describeSilentStore() const;
 
   const FailureMonitorOptions options;
@@ -65,7 +66,7 @@ public:
   std::optional<std::string> verdict;
   bool claimed = false; ///< whether a thread reports the verdict
   bool finishing = false, allDone = false, stopping = false;
-  /// The looker looks without waiting for the next heartbeat.
+  /// Whether the looker looks without waiting for the next heartbeat.
   bool looksAtOnce = false;
   /// The ranks that have been silent for longer, by the last look.
   std::string silent;
@@ -88,7 +89,7 @@ private:
   void lookUntilOthersLeave();
   std::string describeLostStore(const StoreError &error) const;
   void leaveVerdict(const std::string &found);
-  /// Returns whether the looker is to report it.
+  /// Returns whether the looker must report it.
   bool conclude(const std::string &found);
   bool takeLastStatus();
 
@@ -97,10 +98,10 @@ private:
   std::vector<std::string> keys;
   bool hasLastStatus = false, lookerEnded = false;
   std::atomic<bool> othersHaveLeft{false};
-  /// For the order of a heartbeat and the last status.
+  /// Orders a heartbeat and the last status.
   std::mutex beating;
-  /// What heartbeats say before their number: that the rank is alive, or that
-  /// it makes no more calls. Guarded by `beating`.
+  /// The status in heartbeats, before their number: that the rank is alive, or
+  /// that it makes no more calls. Guarded by `beating`.
   std::string beatText = std::string(1, status::alive);
 };
 
@@ -112,7 +113,7 @@ FailureMonitor::State::State(std::shared_ptr<KeyValueStore> beats,
       peers(options.mesh, options.rank, options.limitSeconds) {
   for (uint32_t rank = 0; rank < options.mesh.size(); ++rank)
     keys.push_back(statusKey(rank));
-  // However this process ends, the others know at once.
+  // The others know at once when this process ends, for whatever reason.
   this->beats->leaveWill(keys[options.rank], std::string(1, status::gone));
 }
 
@@ -164,7 +165,7 @@ void FailureMonitor::State::lookUntilOthersLeave() {
       look();
     }
   } catch (const StoreError &) {
-    // Nobody can read it any more.
+    // No rank can read it any more.
   }
 }
 
@@ -236,7 +237,7 @@ void FailureMonitor::State::leaveVerdict(const std::string &found) {
     beats->post(keys[options.rank], status::ended + found);
     beats->leaveWill(keys[options.rank], status::ended + found);
   } catch (const StoreError &) {
-    // The others find the same by themselves.
+    // The others find the same failure themselves.
   }
 }
 
@@ -257,7 +258,7 @@ bool FailureMonitor::State::publish(const std::string &status) {
     const std::string &key = keys[options.rank];
     const bool isDone = status[0] == status::done;
     beats->leaveWill(key, isDone ? std::string(1, status::left) : status);
-    // A failure is not kept for the answer of a store that gives none.
+    // A failure does not wait for a store that does not answer.
     Lock lock(mutex);
     const bool answers = describeSilentStore().empty();
     lock.unlock();
@@ -266,7 +267,7 @@ bool FailureMonitor::State::publish(const std::string &status) {
     else
       beats->post(key, status);
     if (isDone && !options.holdsStore) {
-      // From here on the store may end, which is no failure.
+      // From here on the store may end without a failure.
       stop();
       beats->post(key, std::string(1, status::left));
     }
@@ -287,7 +288,7 @@ void FailureMonitor::State::announceEnd(int64_t madeSteps) {
   try {
     beats->post(keys[options.rank], beatText + "0");
   } catch (const StoreError &) {
-    // The looker finds why.
+    // The looker finds the reason.
   }
 }
 

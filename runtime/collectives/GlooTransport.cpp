@@ -29,14 +29,14 @@ std::string glooTextOf(const std::exception &error) {
   return text;
 }
 
-/// Returns at least a millisecond, as Gloo takes less for no limit.
+/// Returns at least a millisecond, because Gloo treats less as no limit.
 std::chrono::milliseconds timeUntil(std::chrono::steady_clock::time_point end) {
   using std::chrono::milliseconds;
   return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(
                                        end - std::chrono::steady_clock::now()));
 }
 
-/// Thread-safety is as `Transport` documents it.
+/// For thread-safety, see `Transport`.
 class GlooTransport final : public Transport {
 public:
   GlooTransport(const GlooDevice &device, const GlooGroupOptions &options);
@@ -57,7 +57,7 @@ private:
   struct Exchange;
 
   void connect(const GlooDevice &device, const GlooGroupOptions &options);
-  /// Throws TransportError unless all peers have the secret.
+  /// Throws TransportError unless all peers know the secret.
   void prove(const GlooGroupOptions &options);
 
   template <typename Post>
@@ -72,8 +72,8 @@ private:
   std::vector<Exchange *> running;
 };
 
-/// The transfers of one call. No transfer outlives the call, however it ends,
-/// because its memory may be reused right after.
+/// The transfers of one call. No transfer outlives the call, even after an
+/// error, because its memory may be reused right after.
 struct GlooTransport::Exchange {
   Exchange(GlooTransport &transport, const char *what, size_t count)
       : transport(transport), what(what) {
@@ -129,7 +129,7 @@ void GlooTransport::prove(const GlooGroupOptions &options) {
   try {
     wrong = proveToPeers(
         {options.secret, options.name, rank(), size()},
-        // What is sent here does not count as the job's.
+        // These bytes do not count as sent by the job.
         [&](std::span<const Send> sends, std::span<const Recv> recvs) {
           doExchange(sends, recvs, what, 0);
         });
@@ -178,7 +178,7 @@ void GlooTransport::doExchange(std::span<const Send> sends,
          [&](std::vector<at::Tensor> &tensor) {
            return group->send(tensor, int(send.peer), tag);
          });
-  // The limit is that of all transfers together, which run at the same time.
+  // The limit is for all transfers together, which run at the same time.
   using Clock = std::chrono::steady_clock;
   const Clock::time_point end = Clock::now() + timeout;
   for (Pending &transfer : exchange.pending) {

@@ -14,7 +14,8 @@ std::span<const std::byte> bytesOf(const std::string &text) {
   return std::as_bytes(std::span(text));
 }
 
-/// Sends `own` to the peers; returns what they have sent, of equal sizes.
+/// Sends `own` to the peers. Returns the texts that they have sent, of equal
+/// sizes.
 Texts exchangeTexts(const GroupMember &member, const ExchangeOfGroup &exchange,
                     const Texts &own) {
   Texts theirs(member.ranks);
@@ -33,7 +34,7 @@ Texts exchangeTexts(const GroupMember &member, const ExchangeOfGroup &exchange,
   return theirs;
 }
 
-/// The answer of rank `from` to a challenge of rank `to`.
+/// Returns the answer of rank `from` to a challenge of rank `to`.
 std::string answerOf(const GroupMember &member, uint32_t from, uint32_t to,
                      const std::string &challenge) {
   return proofOf(member.secret, {"group", member.group, std::to_string(from),

@@ -23,13 +23,14 @@ namespace fcdp {
 namespace {
 
 /// Number of heartbeats beyond the heartbeat limit after which every monitor
-/// has its verdict: its own beat, its look, and those of another.
+/// has its verdict: its own heartbeat and look, and those of another rank.
 constexpr double verdictBeats = 5;
-/// Seconds in which the monitor looks once more after a transfer has timed out.
+/// Seconds for which the monitor looks once more after a transfer has timed
+/// out.
 constexpr double kTimedOutSeconds = 0.2;
-/// What a rank of few ranks needs for sockets and files.
+/// The open files that a rank of a small job needs.
 constexpr rlim_t kLeastOpenFiles = 64;
-/// Seconds that a thread which asks a TCPStore may take longer than its limit.
+/// Seconds by which a thread that uses a TCPStore may exceed its limit.
 constexpr double kLateSeconds = 2;
 constexpr const char *kLoopback = "127.0.0.1";
 
@@ -44,7 +45,7 @@ std::string randomName() {
   return text;
 }
 
-/// The time that is left of a limit.
+/// The remaining time of a limit.
 class TimeLimit {
 public:
   explicit TimeLimit(double seconds)
@@ -147,7 +148,8 @@ private:
   std::atomic<bool> isAborted{false};
 };
 
-/// libtorch ends the process if it cannot make its event loop.
+/// Checks the limit of open files, because libtorch ends the process if it
+/// cannot make its event loop.
 static void requireOpenFiles() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kLeastOpenFiles)
@@ -159,7 +161,7 @@ static void requireOpenFiles() {
 GlooJob::GlooJob(const JobOptions &givenOptions)
     : options(givenOptions), joining(options.joinSeconds) {
   requireOpenFiles();
-  // What is on one machine only is not to be reached from another.
+  // A job on one machine must not be reachable from another.
   address =
       options.mesh.nodes == 1 ? kLoopback : localAddressToward(options.host);
   device = makeGlooDevice(options.interface, address);
@@ -201,7 +203,7 @@ StoreAddress GlooJob::reachStore() {
   if (tcp.serves)
     tcp.address = localAddressToward(options.host);
   tcp.seconds = joining.left();
-  // Both outlive this function, as the thread may.
+  // Both must outlive this function, because the thread may.
   auto made = std::make_shared<std::shared_ptr<TcpStore>>();
   auto found = std::make_shared<StoreAddress>();
   const std::string where =
@@ -274,7 +276,7 @@ void GlooJob::startMonitor(const std::vector<JoinRecord> &records) {
                          ", which holds the store at " + where + ",";
   watch.onFailure = options.onFailure;
 
-  // Connections of their own, on which nothing else is waited for.
+  // The monitor has connections of its own, on which it waits for nothing else.
   const double limit = options.heartbeatLimitSeconds;
   monitor = std::make_unique<FailureMonitor>(
       connectToStore(limit), connectToStore(limit), std::move(watch));

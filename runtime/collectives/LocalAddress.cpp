@@ -14,9 +14,9 @@
 namespace fcdp {
 namespace {
 
-/// Returns the own address on the route to `target`, or "" if there is no
-/// route. Connecting a datagram socket sends nothing; it only makes the system
-/// choose the route.
+/// Returns this machine's address on the route to `target`, or "" if there is
+/// no route. Connecting a datagram socket sends nothing; it only makes the
+/// system choose the route.
 std::string addressOfRoute(const addrinfo &target) {
   int fd = socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0)

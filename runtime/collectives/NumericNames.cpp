@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replaces the C library's getnameinfo in this process. PyTorch's store calls
-// it for every connection, to log the peer's name, and serves nobody until the
-// name server has answered (pytorch/pytorch#159007). One lost answer takes 5 s,
-// after which ranks that live look dead.
+// it for every connection, to log the peer's name, and serves no client until
+// the name server has answered (pytorch/pytorch#159007). One lost answer takes
+// 5 s, after which live ranks look dead.
 
 #include <dlfcn.h>
 #include <netdb.h>

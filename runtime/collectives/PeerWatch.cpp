@@ -9,7 +9,8 @@ namespace fcdp {
 
 /// The least number of looks in which a rank can be silent for the limit.
 static constexpr double looksInLimit = 3;
-/// Ranks that died together pass the limit up to two looks apart.
+/// The share of the limit after which ranks count as dead together. Ranks that
+/// died together pass the limit up to two looks apart.
 static constexpr double togetherInLimit = 1 - 1 / looksInLimit;
 
 std::string encode(const ClosedSession &closed) {
@@ -60,7 +61,8 @@ PeerWatch::judge(const std::vector<std::string> &statuses,
     return ownWords;
   if (std::string closed = describeClosed(own); !closed.empty())
     return closed;
-  // What others say of this rank: it was stopped, or its link was.
+  // Other ranks have reported this rank dead: it was stopped, or its link was
+  // interrupted.
   if (othersVerdict)
     return othersVerdict;
   if (std::string gone = describeGone(); !gone.empty())

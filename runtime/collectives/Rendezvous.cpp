@@ -13,8 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// For so many ranks. More ranks ask less often, so that the store is not asked
-/// for more values.
+/// The interval of polls for this number of ranks. With more ranks the interval
+/// grows, so that the store serves no more values per second.
 constexpr std::chrono::milliseconds pollTime{20};
 constexpr uint32_t ranksOfPollTime = 16;
 /// Time that the rank that serves the store stays after a failed meeting, so
@@ -127,12 +127,12 @@ std::string checkAddresses(const std::vector<JoinRecord> &records) {
     while (own.servesStore && !haveAllLeft() && Clock::now() < end)
       waitToPoll(own.launcherSize);
   } catch (const StoreError &) {
-    // The original reason matters more than the end of the store.
+    // The original error matters more than the end of the store.
   }
   throw std::runtime_error(message);
 }
 
-/// Returns the records of all ranks once they have published them. Throws
+/// Returns the records of all ranks after they have published them. Throws
 /// otherwise.
 std::vector<JoinRecord> waitForAll(KeyValueStore &store, const JoinRecord &own,
                                    double seconds) {

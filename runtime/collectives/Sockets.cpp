@@ -37,7 +37,8 @@ FileDescriptor openSocket(const addrinfo &address) {
   return made;
 }
 
-/// Heartbeats are small, and none may wait for the next.
+/// Sends messages at once: heartbeats are small, and must not wait for the
+/// next.
 void sendAtOnce(int socket) {
   int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

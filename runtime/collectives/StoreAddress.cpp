@@ -20,7 +20,7 @@ std::string proofOfAddress(const std::string &secret, const std::string &scope,
   return proofOf(secret, {"store-address", scope, text});
 }
 
-/// Returns none without a right proof.
+/// Returns the address, or none if its proof is wrong.
 std::optional<StoreAddress> decodeAddress(const std::string &text,
                                           const std::string &scope,
                                           const std::string &secret) {

@@ -14,20 +14,22 @@
 namespace fcdp {
 namespace {
 
-/// Milliseconds after which a wait looks at its limit and at its cancellation.
+/// The interval in milliseconds at which a wait checks its limit and its
+/// cancellation.
 constexpr int kTick = 50;
 constexpr std::chrono::milliseconds kRetry{200};
 constexpr size_t kChallengeLength = 16;
 
-/// The connection has ended, or could not be made. Another try may succeed.
+/// An error of a connection that has ended, or could not be made. Another try
+/// may succeed.
 struct Disconnected : StoreError {
   using StoreError::StoreError;
 };
 
 } // namespace
 
-/// A time limit that a pause of this process does not use up: it may have been
-/// stopped, and the store has not been asked in that time.
+/// A time limit that does not count time in which this process was stopped,
+/// because it has not used the store in that time.
 class StoreClient::Patience {
 public:
   explicit Patience(double seconds)
@@ -195,7 +197,7 @@ StoreMessage StoreClient::request(StoreMessageKind kind,
   const uint32_t number = ++numRequests;
   send({kind, number, std::move(fields)}, patience);
   for (;;) {
-    // Answers to requests that were given up may come late.
+    // Answers to requests that were abandoned may come late.
     StoreMessage answer = receive(patience);
     if (answer.kind == StoreMessageKind::Answer && answer.number == number)
       return answer;

@@ -24,10 +24,10 @@ namespace {
 
 using ServerClock = std::chrono::steady_clock;
 
-/// Connections that may be proving themselves at the same time. One more ends
-/// the oldest, whose client tries again if it is one.
+/// The most connections that may be proving themselves at the same time. One
+/// more ends the oldest; its client, if it is a real one, tries again.
 constexpr size_t kMostUnprovedConnections = 64;
-/// Addresses of strangers that are named.
+/// The most addresses of strangers that are reported.
 constexpr size_t kMostNamed = 16;
 constexpr size_t kChallengeBytes = 16;
 
@@ -40,11 +40,11 @@ struct Connection {
   bool isProved = false, isEnding = false;
   StoreMessageReader reader;
   std::string unsent;
-  /// What to set once it has ended.
+  /// The values to set after the connection has ended.
   std::map<std::string, std::string> wills;
 };
 
-/// A request for keys of which not all exist.
+/// A request for keys that do not all exist yet.
 struct Waiter {
   uint64_t connection;
   uint32_t number;
@@ -87,7 +87,7 @@ private:
   std::list<Connection> connections;
   uint64_t numConnections = 0;
   std::map<std::string, std::string> values;
-  /// By the first key that does not exist.
+  /// The waiting requests by their first key that does not exist.
   std::map<std::string, std::vector<Waiter>> waiters;
   /// The process at each place of the job.
   struct Member {
@@ -119,7 +119,7 @@ StoreServer::Impl::~Impl() {
 }
 
 void StoreServer::Impl::run() {
-  // Signals are for the threads that expect them.
+  // Signals must be handled by the threads that expect them.
   sigset_t all;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);

@@ -41,7 +41,7 @@ void silenceWarnings() {
     FLAGS_caffe2_log_level = c10::GLOG_ERROR;
 }
 
-/// Binds to one address, which TCPStore does not.
+/// Listens on one address, which TCPStore cannot.
 FileDescriptor listenFor(const TcpStoreOptions &options) {
   return options.address.empty() ? FileDescriptor()
                                  : listenOn(options.address, options.port);

@@ -13,10 +13,10 @@ namespace fcdp {
 namespace {
 
 constexpr size_t kBits = 64;
-/// Greater descriptors stay open in children.
+/// The limit on descriptors; greater ones stay open in children.
 constexpr size_t kMostDescriptors = 1 << 20;
 
-/// A bit for each descriptor. A child of a process with several threads may
+/// One bit for each descriptor. A child of a process with several threads may
 /// only use functions that are safe in signal handlers, so there are no locks.
 std::array<std::atomic<uint64_t>, kMostDescriptors / kBits> marked;
 std::atomic<size_t> numWords{0}; ///< of `marked` that have been used

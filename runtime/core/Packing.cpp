@@ -20,7 +20,7 @@ using Order = std::vector<size_t>;
 struct Attempt {
   Order order;
   Fit fit;
-  /// The position in `order` of the buffer that made the peak.
+  /// The position in `order` of the buffer that determines the peak.
   size_t atPeak = 0;
 };
 
@@ -28,18 +28,18 @@ int64_t alignTo(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// Buffers that are in use at the same time as no other buffer of the problem,
-/// except for buffers with a given offset.
+/// A group of buffers. No other buffer of the problem, except for those with a
+/// required offset, is in use at the same time as one of them.
 class Group {
 public:
-  /// `fixed` are the buffers with a given offset, by that.
+  /// `fixed` are the buffers with a required offset, in order of that offset.
   Group(const std::vector<Buffer> &buffers, int64_t alignment, Order members,
         Order fixed)
       : buffers(buffers), alignment(alignment), members(std::move(members)),
         fixed(std::move(fixed)), best(std::numeric_limits<int64_t>::max()) {}
 
   int64_t bound() const;
-  /// Tries orders until the group needs `target` bytes at most. `lives` has the
+  /// Tries orders until the group needs at most `target` bytes. `lives` has the
   /// lifetimes of all buffers of the problem.
   void place(int64_t target, const std::vector<Lifetime> &lives, Effort effort);
   /// Returns the bytes that the group needs.
@@ -70,7 +70,7 @@ private:
 
   const std::vector<Buffer> &buffers;
   int64_t alignment;
-  /// Buffers by ascending begin.
+  /// The buffers by ascending begin.
   Order members;
   Order fixed;
   const std::vector<Lifetime> *lives = nullptr;
@@ -116,7 +116,7 @@ int64_t Group::bound() const {
   return peak;
 }
 
-/// Returns the lifetime of a buffer, as far as it is within the group's.
+/// Returns the part of a buffer's lifetime within the group's.
 Lifetime Group::getLife(size_t index) const {
   Lifetime life = (*lives)[index];
   return {std::max(life.begin, span.begin) - span.begin,
@@ -131,7 +131,7 @@ void Group::countMoments(const std::vector<Lifetime> &all) {
   placed = PlacedBuffers(span.end - span.begin, fixed.size() + members.size());
 }
 
-/// Begins with the buffers that have a given offset. Returns their end.
+/// Begins with the buffers that have a required offset. Returns their end.
 int64_t Group::placeFixed() {
   placed.clear();
   int64_t last = 0;
@@ -144,8 +144,8 @@ int64_t Group::placeFixed() {
   return last;
 }
 
-/// Places all buffers in the order of `one`, and keeps that if nothing better
-/// is known.
+/// Places all buffers in the order of `one`, and keeps the result if it is the
+/// best so far.
 void Group::attempt(Attempt &one) {
   ++attempts;
   const Order &order = one.order;
@@ -173,9 +173,10 @@ void Group::attempt(Attempt &one) {
   }
 }
 
-/// Starts over with the buffer that made the peak in front, until nothing
-/// changes, or as often as a tenth of a second allowed when all placed buffers
-/// were looked at for each. `attempted` is an attempt that was made.
+/// Starts over with the buffer that determined the peak at the front, until
+/// nothing changes, or up to a number of times that takes about a tenth of a
+/// second if all placed buffers are checked for each. `attempted` is an attempt
+/// that was made.
 void Group::repair(Attempt attempted, int64_t target) {
   constexpr double kMostChecks = 1e8;
   constexpr int kMostRounds = 64;
@@ -236,7 +237,8 @@ std::vector<Lifetime> findLifetimes(const std::vector<Buffer> &buffers) {
   return lives;
 }
 
-/// Buffers with a given offset, by that, and the others, by their begin.
+/// The buffers with a required offset, by that offset, and the others, by their
+/// begin.
 struct Sorted {
   Order fixed, free;
 };
@@ -255,7 +257,7 @@ Sorted sortBuffers(const std::vector<Buffer> &buffers) {
   return sorted;
 }
 
-/// Splits the problem where only buffers with a given offset are in use.
+/// Splits the problem where only buffers with a required offset are in use.
 std::vector<Group> findGroups(const std::vector<Buffer> &buffers,
                               int64_t alignment, const Sorted &sorted) {
   const Order &order = sorted.free;
@@ -280,7 +282,7 @@ std::vector<Group> findGroups(const std::vector<Buffer> &buffers,
   return groups;
 }
 
-/// Returns the greatest end of the buffers with a given offset.
+/// Returns the greatest end of the buffers with a required offset.
 int64_t findEnd(const std::vector<Buffer> &buffers, int64_t alignment,
                 const Order &fixed) {
   int64_t end = 0;
@@ -315,7 +317,8 @@ Packing pack(const std::vector<Buffer> &buffers, int64_t alignment,
   for (size_t index : sorted.fixed)
     packing.offsets[index] = buffers[index].offset;
   packing.peak = findEnd(buffers, alignment, sorted.fixed);
-  // Only the greatest group matters, so no group needs less than the target.
+  // Only the greatest group matters, so no group has to use less than the
+  // target.
   int64_t target = findBound(groups, packing.peak);
   std::vector<Lifetime> lives = findLifetimes(buffers);
   for (Group &group : groups) {

@@ -7,8 +7,8 @@
 namespace fcdp::packing {
 
 namespace {
-/// Moments between the begins of the shortest windows, and by how much those of
-/// the next longer ones are further apart.
+/// The distance in moments between the begins of the shortest windows, and the
+/// factor by which it grows from one length to the next.
 constexpr int32_t kShortest = 64, kGrowth = 32;
 } // namespace
 
@@ -42,7 +42,7 @@ void PlacedBuffers::insert(const PlacedBuffer &buffer) {
   placed.push_back(buffer);
   insert(all, index);
   for (Level &level : levels) {
-    // A window also covers the stride behind the one that it begins with.
+    // A window also covers the stride after the one that it begins with.
     int32_t first = std::max(buffer.life.begin / level.stride - 1, 0);
     int32_t last = (buffer.life.end - 1) / level.stride;
     for (int32_t window = first; window <= last; ++window)

@@ -11,13 +11,13 @@ static size_t countControlBytes(std::string_view text) {
   auto byteAt = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byteAt(0) < 0x20 || byteAt(0) == 0x7f)
     return 1;
-  // U+0080 to U+009F as UTF-8.
+  // The characters U+0080 to U+009F as UTF-8.
   const bool isUpper = text.size() > 1 && byteAt(0) == 0xc2 &&
                        byteAt(1) >= 0x80 && byteAt(1) <= 0x9f;
   if (isUpper)
     return 2;
   // U+200E, U+200F, U+2028 to U+202E and U+2066 to U+2069 change the order of
-  // what a terminal shows, or begin a line.
+  // text on a terminal, or begin a line.
   if (text.size() < 3 || byteAt(0) != 0xe2)
     return 0;
   const uint8_t last = byteAt(2);

@@ -8,7 +8,7 @@ namespace fcdp {
 
 namespace {
 
-/// Adds the time for which it lives.
+/// Adds the time for which it lives to a sum.
 class Stopwatch {
   using Clock = std::chrono::steady_clock;
 

@@ -33,7 +33,7 @@ struct BF16 {
   }
   static Storage store(float value) {
     uint32_t bits = std::bit_cast<uint32_t>(value);
-    // Add half of the last place, less one if the last place is even.
+    // Adds half of the last place, minus one if the last place is even.
     uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     // Rounding could carry a NaN's payload into infinity, so a NaN is made
     // quiet.

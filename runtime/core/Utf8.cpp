@@ -5,8 +5,8 @@
 
 namespace fcdp {
 
-/// Returns how many bytes the character at the beginning of a text has, or 0 if
-/// there is none.
+/// Returns the number of bytes of the character at the beginning of a text, or
+/// 0 if there is none.
 static size_t characterBytes(std::string_view text) {
   const auto first = uint8_t(text[0]);
   if (first < 0x80)
@@ -17,8 +17,8 @@ static size_t characterBytes(std::string_view text) {
   for (size_t i = 1; i < bytes; ++i)
     if ((uint8_t(text[i]) & 0xC0) != 0x80)
       return 0;
-  // Characters that need fewer bytes, halves of a pair of UTF-16, and those
-  // above the last one.
+  // These are characters that need fewer bytes, halves of a pair of UTF-16, and
+  // those above the last one.
   const auto second = uint8_t(text[1]);
   const bool isNone =
       (first == 0xE0 && second < 0xA0) || (first == 0xED && second > 0x9F) ||

@@ -15,8 +15,8 @@ namespace fcdp {
 
 namespace {
 
-/// Address space, without memory, that is reserved for the arena to grow into.
-/// Less is reserved if the process may not have as much.
+/// The address space, without memory, that is reserved for the arena to grow
+/// into. Less is reserved if the process's limit is lower.
 constexpr uint64_t kMostGrowth = uint64_t(64) << 30;
 
 uint64_t toPages(uint64_t bytes) {

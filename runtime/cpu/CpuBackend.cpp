@@ -14,7 +14,7 @@
 namespace fcdp {
 namespace {
 
-/// Thread-safety is as `Backend` documents it.
+/// For thread-safety, see `Backend`.
 class CpuBackend final : public Backend, private CommandExecutor {
 public:
   explicit CpuBackend(CpuBackendOptions &&options)
@@ -132,9 +132,9 @@ private:
   const std::array<AxisTransports, kNumAxes> axes;
   const uint32_t ranksPerNode;
   Transport *const control;
-  /// A member, so that a step does not allocate.
+  /// It is a member, so that a step does not allocate.
   CollectiveScratch numbers;
-  /// A number of each rank, in the order of the shards.
+  /// One number of each rank, in the order of the shards.
   std::vector<double> ofShards;
   std::atomic<uint64_t> h2d{0}, d2h{0};
   std::array<CollectiveScratch, kNumStreams> scratch;
@@ -181,8 +181,8 @@ void CpuBackend::sumOverRanks(double *number, double *scratch,
 void CpuBackend::runCopy(const CopyCommand &copy) {
   if (copy.bytes == 0 || copy.dst == copy.src)
     return;
-  // Copies are counted by address, not by stream, so the counters tell which
-  // bytes crossed between device and host.
+  // Copies are counted by address, not by stream, so the counters give the
+  // bytes that crossed between device and host.
   bool toHost = isHost(copy.dst), fromHost = isHost(copy.src);
   if (toHost && !fromHost)
     d2h.fetch_add(copy.bytes, std::memory_order_relaxed);

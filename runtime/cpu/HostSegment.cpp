@@ -71,14 +71,16 @@ void HostSegment::reserve(const HostSegmentOptions &options, int memory) {
   length = roundUp(part.end) - first;
   if (uint64_t own = roundUp(part.begin); options.place && own < part.end)
     options.place(address + own, roundUp(part.end) - own);
-  // Without this, the first write for which there is no page would be a signal.
+  // Without this, the first write to a page without memory would raise a
+  // signal.
   int error;
   do
     error = posix_fallocate(memory, off_t(first), off_t(length));
   while (error == EINTR);
   if (error != 0)
     fail(bytes, "posix_fallocate", error);
-  // Zero them now. A kernel that does not know this does it at the first write.
+  // The pages are zeroed now. A kernel that does not support this zeroes them
+  // at the first write.
   madvise(address + first, length, MADV_POPULATE_WRITE);
 }
 

@@ -25,7 +25,8 @@ struct Request {
   uint64_t bytes;
 };
 
-/// The answer. If `failed`, `text` says why and no descriptor is attached.
+/// The answer. If `failed`, `text` has the reason and no descriptor is
+/// attached.
 struct Answer {
   bool failed;
   char text[511];

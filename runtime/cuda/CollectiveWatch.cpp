@@ -161,7 +161,7 @@ void CollectiveWatch::freeIssuer(std::unique_lock<std::mutex> &lock) {
     changed.wait_for(lock, lookInterval, isOver);
   if (isOver())
     return;
-  // The issuer may want the lock.
+  // The issuer may need the lock.
   std::vector<DeviceGroup *> aborted = groups;
   lock.unlock();
   abortAll(aborted);

@@ -20,7 +20,7 @@ namespace {
 /// at growing intervals.
 constexpr std::chrono::microseconds longestSleep(200);
 
-/// Makes the device current before the members that follow are constructed.
+/// Makes the device current before the members after it are constructed.
 std::shared_ptr<const CudaLibrary>
 withDevice(const CudaBackendOptions &options) {
   options.cuda->useDevice(options.device);
@@ -32,7 +32,7 @@ CollectiveWatchOptions watchOptions(const CudaBackendOptions &options) {
           options.collectiveSeconds, options.noticeSeconds};
 }
 
-/// Thread-safety is as `Backend` documents it.
+/// For thread-safety, see `Backend`.
 class CudaBackendImpl final : public CudaBackend {
 public:
   explicit CudaBackendImpl(CudaBackendOptions &&options)
@@ -164,7 +164,8 @@ void CudaBackendImpl::abort() noexcept {
 
 void CudaBackendImpl::connectGroups(
     const std::array<WarmUp, kNumAxes> &messages) {
-  // A registered buffer connects in another way, so that comes first.
+  // Memory is registered first, because a registered buffer connects in another
+  // way.
   forEachGroup([&](Axis, DeviceGroup &group) {
     registered.push_back(group.registerMemory(device.base(), device.size()));
   });
@@ -200,7 +201,7 @@ bool CudaBackendImpl::isIdle() {
 std::shared_ptr<std::byte> CudaBackendImpl::extendDevice(uint64_t from,
                                                          uint64_t to) {
   useDevice();
-  // Collectives do not use it.
+  // Collectives do not use the extension.
   auto memory =
       std::make_shared<DeviceArena>(cuda, to - from, cudaMemory(cuda));
   return {memory, memory->base()};
@@ -241,8 +242,8 @@ void CudaBackendImpl::copy(StreamId stream, void *dst, const void *src,
                            size_t bytes) {
   issue(stream, nullptr, [&](cudaStream_t on) {
     enqueueCopy(dst, src, bytes, on);
-    // Copies are counted by address, not by stream, so the counters tell which
-    // bytes crossed between device and host.
+    // Copies are counted by address, not by stream, so the counters give the
+    // bytes that crossed between device and host.
     bool toHost = host.contains(dst), fromHost = host.contains(src);
     if (toHost && !fromHost)
       d2h.fetch_add(bytes, std::memory_order_relaxed);

@@ -14,7 +14,7 @@ namespace {
 /// The driver version whose cuStreamWriteValue32 has the signature used here.
 constexpr unsigned writeValueVersion = 12000;
 
-// Checks that the types that are spelled out are those of the headers.
+// Checks that the types that are spelled out equal those of the headers.
 #define FCDP_CHECK_TYPE(name, type)                                            \
   static_assert(std::is_same_v<decltype(static_cast<type>(&::name)),           \
                                std::type_identity_t<type>>);

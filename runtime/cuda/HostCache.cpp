@@ -33,8 +33,8 @@ bool isAboveLockLimit(uint64_t bytes) {
          limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur;
 }
 
-/// Drivers differ in whether they count locked memory against the limit. So
-/// locking is tried, and the limit is named if that fails.
+/// Throws an error that names the limit. Drivers differ in whether they count
+/// locked memory against it, so locking is tried first.
 [[noreturn]] void failLocking(uint64_t bytes, const std::string &text) {
   std::string message = "cannot lock " + std::to_string(bytes) +
                         " bytes of the host cache in memory: " + text + "; " +

@@ -54,9 +54,9 @@ void KernelImage::findAll() {
                                  "_" + name(DType(out)));
 }
 
-/// CUDA loads a kernel at its first launch, which allocates and may wait for
-/// the whole device. In a step that could block a collective whose peers wait
-/// for us, so all are launched once here.
+/// Loads all kernels by launching each once. CUDA loads a kernel at its first
+/// launch, which allocates and may wait for the whole device. In a step that
+/// could block a collective whose peers wait for this rank.
 void KernelImage::loadAll() const {
   float *nothing = nullptr;
   uint64_t elements = 0;

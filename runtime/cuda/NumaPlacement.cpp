@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// System calls are used directly, because nothing else of libnuma would be
-// needed.
+// System calls are used directly, because the code would need nothing else of
+// libnuma.
 
 namespace fcdp {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The C interface: each function calls the session's, and turns what it throws
-// into a status and a text.
+// The C interface: each function calls the session's, and converts its
+// exceptions to a status and a text.
 #include "fcdp/session.h"
 
 #include "embed/Arguments.h"
@@ -16,7 +16,7 @@
 
 using namespace fcdp;
 
-// The header spells the values of these out.
+// The header spells out these values.
 static_assert(int(DType::F16) == FCDP_F16 && int(DType::BF16) == FCDP_BF16 &&
               int(DType::F32) == FCDP_F32 && int(DType::F64) == FCDP_F64 &&
               int(DType::I8) == FCDP_I8 && int(DType::I16) == FCDP_I16 &&
@@ -86,7 +86,7 @@ fcdp_status keep(fcdp_status status, const char *text) noexcept {
   return status;
 }
 
-/// Runs `work`; nothing is thrown into C.
+/// Runs `work`, and throws nothing into C.
 template <typename Work>
 fcdp_status attempt(Work work) noexcept {
   try {
@@ -106,7 +106,7 @@ void require(bool condition, const char *expected) {
     throw SessionError(SessionErrorCode::Misuse, expected);
 }
 
-/// Runs `work` on the session, in which no other thread may be.
+/// Runs `work` on the session, if no other thread is in a call.
 template <typename Handle, typename Work>
 fcdp_status attemptOn(Handle *handle, Work work) noexcept {
   return attempt([&] {
@@ -115,7 +115,8 @@ fcdp_status attemptOn(Handle *handle, Work work) noexcept {
   });
 }
 
-/// Runs `work` on what never changes of a session, whatever other threads do.
+/// Runs `work` on the constant properties of a session, also while other
+/// threads are in calls.
 template <typename Handle, typename Work>
 fcdp_status attemptToLook(const Handle *handle, Work work) noexcept {
   return attempt([&] {
@@ -126,8 +127,8 @@ fcdp_status attemptToLook(const Handle *handle, Work work) noexcept {
   });
 }
 
-/// The number that `work` returns of what never changes, or 0 without a
-/// session.
+/// Returns the number that `work` computes from constant properties, or 0
+/// without a session.
 template <typename Number, typename Handle, typename Work>
 Number lookAt(const Handle *handle, Work work) noexcept {
   Number number = 0;
@@ -136,8 +137,8 @@ Number lookAt(const Handle *handle, Work work) noexcept {
   return number;
 }
 
-/// The number that `work` returns, or 0 without a session or while another
-/// thread is in a call.
+/// Returns the result of `work`, or 0 without a session or while another thread
+/// is in a call.
 template <typename Number, typename Handle, typename Work>
 Number numberOf(const Handle *handle, Work work) noexcept {
   Number number = 0;
@@ -152,7 +153,7 @@ StateRole roleOf(fcdp_state_role role) {
   return StateRole(role);
 }
 
-/// A string that the caller gave.
+/// Returns a string that the caller passed.
 std::string textOf(const char *text) {
   require(text, "expected a text, got a null pointer");
   return text;
@@ -282,7 +283,7 @@ struct fcdp_session {
   explicit fcdp_session(std::unique_ptr<Session> opened)
       : guarded(std::move(opened)) {}
 
-  /// A call changes nothing that its caller can see of it.
+  /// Mutable, because a call changes nothing that its caller can see.
   mutable GuardedSession guarded;
   /// The figures that were read last.
   RankStats last;
@@ -293,12 +294,13 @@ struct fcdp_session {
 
 namespace {
 
-/// Keeps a handle as long as the process, so that a call by another thread
-/// after the session was destroyed is an error and reads no freed memory. A
-/// process opens few.
+/// Keeps a handle as long as the process, so that a call after the session was
+/// destroyed is an error and does not read freed memory. A process opens only a
+/// few.
 fcdp_session *keepHandle(std::unique_ptr<fcdp_session> made) {
   static std::mutex mutex;
-  // Never destroyed, as what it has must not be at the end of the process.
+  // It is never destroyed, because its handles must not be at the end of the
+  // process.
   static auto *all = new std::vector<std::unique_ptr<fcdp_session>>();
   std::lock_guard<std::mutex> lock(mutex);
   all->push_back(std::move(made));

@@ -20,7 +20,7 @@ GuardedSession::Turn::~Turn() {
   State found = State::Taken;
   if (guarded.state.compare_exchange_strong(found, State::Free))
     return;
-  // It was ended in the meantime.
+  // The session was ended during the call.
   guarded.session.store(nullptr);
   guarded.state = State::Ended;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A session as a TorchBind class, torch.classes.fcdp.Session: Python calls it
-// with its own tensors. python/fcdp/loop stands on it.
+// with its own tensors. python/fcdp/loop uses it.
 #include "embed/Arguments.h"
 #include "embed/GuardedSession.h"
 #include "operators/TorchTypes.h"
@@ -23,7 +23,7 @@ using StateTuple =
     std::tuple<std::vector<std::string>, std::string, at::Tensor, bool>;
 using LossScaleTuple = std::tuple<double, double, double, int64_t, int64_t>;
 
-/// Runs `work`. Python tells errors of a session apart by the code's name
+/// Runs `work`. Python distinguishes errors of a session by the code's name
 /// before the first colon.
 template <typename Work>
 auto attempt(Work work) {
@@ -49,12 +49,12 @@ DType toDType(at::ScalarType type) {
 }
 
 /// Returns the tensor's values contiguous in host memory. A tensor may be
-/// marked as conjugate or negative of what its memory has.
+/// marked as the conjugate or the negative of its memory.
 at::Tensor toHost(const at::Tensor &tensor) {
   return tensor.detach().to(at::kCPU).resolve_conj().resolve_neg().contiguous();
 }
 
-/// A view of a tensor that `toHost` returned, which must outlive it.
+/// Returns a view of a tensor that `toHost` returned, which must outlive it.
 TensorView viewOf(const at::Tensor &tensor) {
   return {static_cast<const std::byte *>(tensor.const_data_ptr()),
           toDType(tensor.scalar_type()), tensor.sizes().vec()};
@@ -73,7 +73,7 @@ struct HostInputs {
   std::vector<TensorView> views;
 };
 
-/// The shape of a rank's rows of a state, or of a whole buffer.
+/// Returns the shape of a rank's rows of a state, or of a whole buffer.
 Shape rowsShape(const NamedState &state, uint32_t rank, uint32_t ranks) {
   Shape shape = state.shape;
   if (state.parameter && !shape.empty())
@@ -100,16 +100,16 @@ bool isByNccl(const std::string &reductionsBy) {
 }
 
 class TorchSession : public torch::CustomClassHolder {
-  /// Runs work(session). Errors are as `attempt` throws them.
+  /// Runs work(session). Throws errors as `attempt` does.
   template <typename Work>
   auto use(Work work) {
     return attempt([&] { return guarded->call(work); });
   }
 
 public:
-  /// `servesStore`: whether this process is to serve the job's store at the
-  /// launcher's address. None: if the launcher does not. `facts` must be the
-  /// same on all ranks.
+  /// `servesStore` tells whether this process serves the job's store at the
+  /// launcher's address. If it is none, it does so if the launcher does not.
+  /// `facts` must be equal on all ranks.
   TorchSession(const std::string &object, int64_t number,
                std::optional<double> timeoutSeconds,
                const std::string &interface, std::optional<int64_t> threads,
@@ -171,7 +171,7 @@ public:
     });
   }
 
-  /// The names of states that are no parameters.
+  /// Returns the names of states that are no parameters.
   std::vector<std::string> bufferNames() {
     return use([](Session &own) {
       std::vector<std::string> names;
@@ -189,7 +189,7 @@ public:
     });
   }
 
-  /// Collective. Whole on rank 0, none on other ranks.
+  /// Returns the whole state on rank 0, and none on other ranks. Collective.
   std::optional<at::Tensor> getState(const std::string &name,
                                      const std::string &role) {
     return use([&](Session &own) -> std::optional<at::Tensor> {
@@ -207,7 +207,7 @@ public:
     });
   }
 
-  /// Collective. This rank's rows of a parameter's state, or a buffer.
+  /// Returns this rank's rows of a parameter's state, or a buffer. Collective.
   at::Tensor getRows(const std::string &name, const std::string &role) {
     return use([&](Session &own) {
       NamedState state = findState(own.plan(), name, stateRoleOf(role));
@@ -221,7 +221,7 @@ public:
     });
   }
 
-  /// Collective.
+  /// Sets this rank's rows of a parameter's state, or a buffer. Collective.
   void setRows(const std::string &name, const std::string &role,
                const at::Tensor &rows) {
     at::Tensor host = toHost(rows);
@@ -230,8 +230,8 @@ public:
     });
   }
 
-  /// The scale, its factors of growth and backoff, the interval of its growth
-  /// and the growth tracker; none if the step does not scale its loss.
+  /// Returns the scale, its factors of growth and backoff, the interval of its
+  /// growth and the growth tracker; none if the step does not scale its loss.
   std::optional<LossScaleTuple> lossScale() {
     return use([&](Session &own) -> std::optional<LossScaleTuple> {
       std::optional<LossScale> scale = own.lossScale();
@@ -250,12 +250,13 @@ public:
     });
   }
 
-  /// Collective. Fails on all ranks if any of them has a problem, or other
-  /// values than rank 0.
+  /// Fails on all ranks if any of them has a problem, or other values than rank
+  /// 0. Collective.
   void agree(const std::string &problem, const std::string &values) {
     use([&](Session &own) { own.agree(problem, values); });
   }
-  /// The parameters of each bucket, which has one count of updates.
+  /// Returns the parameters of each bucket. All parameters of a bucket have one
+  /// count of updates.
   std::vector<std::vector<std::string>> counted() {
     return use([](Session &own) {
       const StepPlan &plan = own.plan();
@@ -266,6 +267,7 @@ public:
     });
   }
 
+  /// Returns a line on updates that are too small to have an effect, or "".
   /// Collective.
   std::string lostUpdates() {
     return use([](Session &own) { return own.describeLostUpdates(); });
@@ -287,8 +289,8 @@ public:
     });
   }
 
-  /// The checkpoint's step, the program's text, and whether its contents were
-  /// compared with digests; none without a checkpoint.
+  /// Returns the checkpoint's step, the program's text, and whether its
+  /// contents were compared with digests; none without a checkpoint.
   std::optional<std::tuple<int64_t, std::string, bool>>
   loadCheckpoint(const std::string &path) {
     using Loaded = std::optional<std::tuple<int64_t, std::string, bool>>;
@@ -326,8 +328,8 @@ public:
     use([&](Session &own) { own.setSchedule(scheduleOf(text)); });
   }
 
-  /// Collective. Runs one step on the inputs of all micro-batches and returns
-  /// the figures of all ranks.
+  /// Runs one step on the inputs of all micro-batches and returns the figures
+  /// of all ranks. Collective.
   Figures step(const std::vector<at::Tensor> &inputs) {
     return use([&](Session &own) {
       HostInputs host(inputs);
@@ -343,8 +345,8 @@ public:
     });
   }
 
-  /// Collective. Evaluates the model on the inputs of as many batches on each
-  /// rank, and returns the figures of all ranks.
+  /// Evaluates the model on the inputs of `batches` batches, the same number on
+  /// each rank, and returns the figures of all ranks. Collective.
   Figures evaluate(int64_t batches, const std::vector<at::Tensor> &inputs) {
     return use([&](Session &own) {
       HostInputs host(inputs);
@@ -354,7 +356,7 @@ public:
     });
   }
 
-  /// The loss of each of this rank's batches in the last evaluation.
+  /// Returns the loss of each of this rank's batches in the last evaluation.
   std::vector<double> evaluationLosses() { return evaluated; }
 
   /// The text of a profile of the first steps (docs/profile.md), on rank 0 once
@@ -368,16 +370,16 @@ public:
     use([](Session &own) { own.close(); });
     guarded->end();
   }
-  /// Has the other ranks told that this one cannot go on. May be called while
-  /// another thread is in a call, which then ends.
+  /// Reports to the other ranks that this rank cannot continue. May be called
+  /// while another thread is in a call, which then ends.
   void fail(const std::string &message) {
     attempt([&] { guarded->fail(message); });
   }
-  /// Whether a thread is in a call.
+  /// Returns whether a thread is in a call.
   bool isBusy() { return guarded->isBusy(); }
 
 private:
-  /// The figures that steps and evaluations have in common.
+  /// Returns the figures that steps and evaluations have in common.
   static Figures figuresOf(const StepStats &stats) {
     Figures figures;
     figures.insert("loss", stats.loss);
@@ -408,9 +410,10 @@ private:
   std::optional<std::string> profile;
 };
 
-/// Nodes, ranks of a node, this rank's node, its number there, its number in
-/// the job, the store's host and port, whether this process is to serve the
-/// store, how often the launcher has restarted the job, and the job's secret.
+/// The number of nodes, the ranks of a node, this rank's node, its number
+/// there, its number in the job, the store's host and port, whether this
+/// process serves the store, the number of times that the launcher has
+/// restarted the job, and the job's secret.
 using LaunchTuple =
     std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, std::string,
                int64_t, bool, int64_t, std::string>;

@@ -5,7 +5,7 @@ namespace fcdp {
 
 Placement placeLifetimes(const StepEvents &events, size_t reserved) {
   std::vector<packing::Buffer> buffers;
-  // The order is the compiler's: reserved memory, then allocations.
+  // The order is that of the compiler: reserved memory, then allocations.
   constexpr int64_t end = Lifetime::kNever;
   if (reserved > 0)
     buffers.push_back({static_cast<int64_t>(reserved), 0, end, 0});

@@ -61,7 +61,7 @@ void ResultPool::beginStep() {
   recording = std::make_shared<PoolRecording>(arena.base, arena.device);
 }
 
-/// Places what was recorded.
+/// Places the recorded allocations.
 void ResultPool::plan() {
   StepEvents events = recording->events();
   Placement placement = placeLifetimes(events, arena.reserved);

@@ -24,8 +24,8 @@ ncclResult_t Communicator::destroy() {
     (void)nccl.ncclCommWindowDeregister(own, window);
   if (buffer)
     (void)nccl.ncclCommDeregister(own, buffer);
-  // This finalizes, too. An abort in the meantime then frees nothing: of
-  // several calls that end a communicator, NCCL has the first one free it.
+  // This finalizes, too. An abort during it then frees nothing: if several
+  // calls end a communicator, NCCL lets the first one free it.
   return nccl.ncclCommDestroy(own);
 }
 
@@ -57,8 +57,8 @@ ncclResult_t Communicator::exchangeChunks(const std::byte *in, std::byte *out,
     return ncclInvalidUsage;
   const uint32_t ranks = options.ranks, rank = options.rank;
   ncclResult_t result = nccl.ncclGroupStart();
-  // Go through the peers in the order rank + 1, rank + 2, ..., so that the
-  // ranks do not all send to rank 0 first.
+  // Peers are visited in the order rank + 1, rank + 2, ..., so that the ranks
+  // do not all send to rank 0 first.
   for (uint32_t distance = 1; distance < ranks; ++distance) {
     uint32_t to = (rank + distance) % ranks;
     uint32_t from = (rank + ranks - distance) % ranks;
@@ -69,8 +69,8 @@ ncclResult_t Communicator::exchangeChunks(const std::byte *in, std::byte *out,
       result = nccl.ncclRecv(out + from * bytes, bytes, ncclInt8, int(from),
                              own, stream);
   }
-  // End the group even after an error; otherwise the calling thread would stay
-  // in it.
+  // The group is ended even after an error; otherwise the calling thread would
+  // stay in it.
   ncclResult_t ended = nccl.ncclGroupEnd();
   return result == ncclSuccess ? ended : result;
 }
@@ -105,10 +105,10 @@ void Communicator::abort() noexcept {
   if (!own)
     return;
   try {
-    // NCCL restores the thread's device, and that makes a context on it.
+    // NCCL restores the thread's device, which creates a context on it.
     useDevice();
   } catch (const std::exception &) {
-    // The device may be what has failed.
+    // The device itself may have failed.
   }
   (void)nccl.ncclCommAbort(own);
 }

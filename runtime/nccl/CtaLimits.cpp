@@ -7,18 +7,19 @@
 
 namespace fcdp {
 
-/// Thread blocks that saturate NVLink in one direction, or nearly. NCCL
-/// (tuning.cc, perChMaxRingLL128Bws) expects 20 GB/s of each up to Ampere, 36.7
-/// GB/s on Hopper and 40 GB/s on Blackwell; NVLink has 300, 450 and 900 GB/s
-/// (NVIDIA data sheets of A100, H100 and B200). With 12, and 16 for reductions,
-/// an H100 has room for groups within nodes and over all ranks.
+/// Returns the number of thread blocks that saturate NVLink in one direction,
+/// or nearly. NCCL (tuning.cc, perChMaxRingLL128Bws) expects 20 GB/s of each up
+/// to Ampere, 36.7 GB/s on Hopper and 40 GB/s on Blackwell; NVLink has 300, 450
+/// and 900 GB/s (NVIDIA data sheets of A100, H100 and B200). With 12, and 16
+/// for reductions, an H100 has room for groups within nodes and over all ranks.
 static uint32_t ctasForNvlink(uint32_t major) {
   if (major < 9)
     return 16;
   return major == 9 ? 12 : 23;
 }
 
-/// By the same figures, more than an adapter of 400 Gbit/s needs.
+/// Thread blocks for a network. By the same figures, this is more than an
+/// adapter of 400 Gbit/s needs.
 constexpr uint32_t ctasForNetwork = 4;
 
 CtaLimits limitCtas(uint32_t multiprocessors, uint32_t major,

@@ -16,8 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Time that a group has to end in good order before it is aborted, and that a
-/// call has to return after that.
+/// Seconds for a group to end regularly before it is aborted, and for a call to
+/// return after that.
 constexpr double finalizeSeconds = 5;
 /// Interval at which the first collectives are polled.
 constexpr std::chrono::microseconds pollInterval(50);
@@ -46,8 +46,8 @@ private:
   ncclUniqueId shareId() const;
   ncclDataType_t typeOf(DType type) const;
   /// Makes a call that blocks until the peers make theirs. Returns its result.
-  /// Aborts the communicator and throws if that takes more than `joinSeconds`.
-  /// `name` is for the message.
+  /// After more than `joinSeconds`, aborts the communicator and throws. `name`
+  /// is for the message.
   ncclResult_t callWithPeers(const char *name, Call call);
   /// Runs a collective to its end. `call` enqueues it on the stream.
   void runFirst(cudaStream_t stream, Call call);
@@ -61,7 +61,7 @@ private:
 
   const NcclGroupOptions options;
   const NcclLibrary &nccl;
-  /// Calls that have not returned at a time-out own it, too.
+  /// Calls that have not returned at a timeout own it, too.
   const std::shared_ptr<Communicator> comm;
 };
 
@@ -135,7 +135,7 @@ ncclResult_t NcclGroup::callWithPeers(const char *name, Call call) {
   });
   if (bounded.hasEnded(options.joinSeconds))
     return bounded.result();
-  // Only this has NCCL return.
+  // Only the abort makes NCCL return.
   abort();
   (void)bounded.hasEnded(finalizeSeconds);
   failAtTimeOut(name);

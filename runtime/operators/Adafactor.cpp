@@ -15,7 +15,7 @@ namespace fcdp {
 
 namespace {
 
-/// The type of the arithmetic.
+/// Returns the type of the arithmetic.
 at::ScalarType wideType(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
 }
@@ -65,7 +65,8 @@ public:
   }
 
 private:
-  /// In f64. NaN is 0, as for Python's `max`, which PyTorch takes.
+  /// Returns the root mean square in f64. It is 0 for NaN, because PyTorch uses
+  /// Python's `max`.
   at::Tensor rootMeanSquare(const at::Tensor &values) {
     at::Tensor norm = memory.take({}, type),
                mean = memory.take({}, at::kDouble);
@@ -74,7 +75,7 @@ private:
     return mean.div_(std::sqrt(double(values.numel())));
   }
 
-  /// The relative size of the step times that of the parameter.
+  /// Returns the relative size of the step times that of the parameter.
   at::Tensor relativeRate(double rate) {
     at::Tensor parameter =
         isWidened ? update.copy_(part.parameter) : part.parameter;
@@ -92,7 +93,8 @@ private:
     return wide;
   }
 
-  /// The mean square of the gradient over a dimension, which stays.
+  /// Returns the mean square of the gradient over a dimension, which stays with
+  /// size 1.
   at::Tensor meanSquare(const at::Tensor &grad, int64_t dimension) {
     at::DimVector shape(grad.sizes());
     shape[dimension] = 1;

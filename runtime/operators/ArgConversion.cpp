@@ -18,7 +18,8 @@ using Value = std::optional<IValue>;
 
 using Kind = plan::ArgumentKind;
 
-/// The value of an argument of one number, a flag included, or nullopt.
+/// Returns the value of an argument that is one number, including a flag, or
+/// nullopt.
 std::optional<c10::Scalar> scalarOf(const plan::ArgumentT &value) {
   switch (value.kind) {
   case Kind::integer:
@@ -32,7 +33,7 @@ std::optional<c10::Scalar> scalarOf(const plan::ArgumentT &value) {
   }
 }
 
-/// Returns a number as a tensor argument: a tensor of no dimensions that does
+/// Returns a number as a tensor argument: a tensor without dimensions that does
 /// not take part in type promotion, as Python makes it.
 Value wrappedNumber(const plan::ArgumentT &value) {
   std::optional<c10::Scalar> scalar = scalarOf(value);
@@ -99,7 +100,7 @@ c10::List<To> copyList(const std::vector<From> &items) {
   return list;
 }
 
-/// `count` copies of one number, for schemas such as "int[2] stride".
+/// Returns `count` copies of one number, for schemas such as "int[2] stride".
 template <typename T>
 c10::List<T> repeat(T item, std::optional<int32_t> count) {
   return copyList<T>(std::vector<T>(count.value_or(1), item));
@@ -144,8 +145,8 @@ Value convert(const plan::ArgumentT &value, const c10::Type &type,
     return convert(value, *optional.getElementType(), count);
   }
   case TypeKind::TensorType:
-    // Some operators take undefined tensors that their schema has not as
-    // optional.
+    // Some operators accept undefined tensors that their schema does not mark
+    // as optional.
     if (value.kind == Kind::none)
       return at::Tensor();
     return wrappedNumber(value);

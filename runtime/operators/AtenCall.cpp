@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of ATen operators through the dispatcher, boxed.
+// Calls ATen operators through the dispatcher, boxed.
 #include "operators/ArgConversion.h"
 #include "operators/OperatorRules.h"
 #include "operators/PreparedOp.h"
@@ -13,13 +13,14 @@ namespace fcdp {
 
 namespace {
 
-/// How one argument of the schema is had when the operator is called.
+/// The source of one argument of the schema at each call.
 struct ArgumentSource {
   enum class Form { Constant, Tensor, OptionalTensor, List, OptionalList };
   Form form = Form::Constant;
   c10::IValue constant;
   size_t slot = 0;
-  /// Filled at each call and emptied after it, so that no list is made then.
+  /// The lists are filled at each call and emptied after it, so that a call
+  /// allocates no list.
   c10::List<at::Tensor> list;
   c10::List<std::optional<at::Tensor>> optionalList;
   std::vector<int64_t> slots;

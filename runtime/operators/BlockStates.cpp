@@ -15,7 +15,7 @@ namespace fcdp {
 
 namespace {
 
-/// A view of whole blocks, a row for each.
+/// Returns a view of whole blocks, with one row for each.
 at::Tensor blocksOf(const at::Tensor &values) {
   return values.view({-1, kStateBlock});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bound on the gradients' norm, over all ranks that share the update: those
-// of a node with outer steps.
+// Clips gradients to a bound on their norm, over all ranks that share the
+// update. With outer steps these are the ranks of a node.
 #include "operators/PreparedOp.h"
 
 #include <ATen/ops/div.h>
@@ -17,7 +17,7 @@ namespace fcdp {
 namespace {
 
 /// Clips gradients on their device. On a GPU the host reads no value, unless
-/// steps are skipped by it. Used by the issuing thread only.
+/// the norm decides whether steps are skipped. Used by the issuing thread only.
 class ClipGradients final : public PreparedOp {
 public:
   ClipGradients(const plan::ClipGradientsT &op, const char *what,
@@ -50,7 +50,8 @@ public:
                   scratch.view({-1, int64_t(state.plan.mesh.nodes)})
                       .select(1, int64_t(state.place.node)),
                   0);
-    // As in torch.nn.utils.clip_grad_norm_. A norm that is NaN stays NaN.
+    // This is as in torch.nn.utils.clip_grad_norm_. A norm that is NaN stays
+    // NaN.
     sum.sqrt_().mul_(op.gradScale);
     state.gradientNorm.copy_(sum);
     if (state.onNonfinite == OnNonfinite::Skip &&
@@ -65,9 +66,9 @@ public:
 private:
   struct Grad {
     at::Tensor all;
-    /// This rank's own of as many shards as there are ranks that share the
-    /// update: so each counts once, and sums are the same whatever ranks hold
-    /// beside it.
+    /// As many shards of this rank as there are ranks that share the update. So
+    /// each gradient counts once, and sums do not depend on the replicas that
+    /// ranks have.
     at::Tensor part;
   };
 
@@ -87,8 +88,8 @@ private:
   const plan::ClipGradientsT &op;
   const char *const what;
   std::vector<Grad> grads;
-  /// The sum of squares, then the norm. An f64 of no dimension, like the
-  /// others.
+  /// The sum of squares, then the norm. An f64 without dimensions, as the
+  /// others are.
   at::Tensor sum;
   at::Tensor factor, maxNorm;
   at::Tensor scratch; ///< a number of each rank

@@ -11,8 +11,8 @@ namespace fcdp {
 
 namespace {
 
-/// Precedes all memory that libtorch gets. Its maths libraries free memory by
-/// its pointer alone, so the tag must say how to free it.
+/// The tag before all memory that libtorch gets. Its maths libraries free
+/// memory by its pointer alone, so the tag must record how to free it.
 struct Tag {
   c10::DeleterFnPtr release;
   void *context;
@@ -28,7 +28,7 @@ void releaseTagged(void *data) {
   tag->release(tag->context);
 }
 
-/// Takes `memory`, whose first bytes are free for the tag.
+/// Tags `memory`, whose first bytes are reserved for the tag.
 c10::DataPtr tagged(c10::DataPtr memory) {
   auto *base = static_cast<std::byte *>(memory.get());
   c10::DeleterFnPtr release = memory.get_deleter();
@@ -37,14 +37,15 @@ c10::DataPtr tagged(c10::DataPtr memory) {
   return {data, data, &releaseTagged, c10::Device(c10::kCPU)};
 }
 
-/// The default CPU allocator, whose lack of memory has a type. Thread-safe.
+/// The default CPU allocator, with an error type for a lack of memory.
+/// Thread-safe.
 class SystemAllocator final : public c10::Allocator {
 public:
   c10::DataPtr allocate(size_t bytes) override {
     try {
       return allocator().allocate(bytes);
     } catch (const c10::Error &error) {
-      // It has no error of its own for this.
+      // libtorch has no error type of its own for this.
       throw MemoryError(error.what_without_backtrace());
     }
   }
@@ -65,8 +66,8 @@ c10::Allocator &system() {
   return allocator;
 }
 
-/// Stands in for libtorch's CPU allocator, and passes on to it what is not for
-/// a pool. Thread-safe.
+/// Replaces libtorch's CPU allocator, and forwards to it allocations that are
+/// not for a pool. Thread-safe.
 class RoutingAllocator final : public c10::Allocator {
 public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -87,7 +88,7 @@ public:
 } // namespace
 
 c10::Allocator &routeCpuAllocations() {
-  // libtorch keeps the pointer for good.
+  // libtorch never releases the pointer.
   static const bool isInstalled = [] {
     constexpr uint8_t aboveDefault = 1;
     c10::SetCPUAllocator(new RoutingAllocator, aboveDefault);

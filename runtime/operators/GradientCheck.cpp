@@ -25,7 +25,7 @@ GradientCheck::GradientCheck(StepState &state, size_t steps) {
   numbers = at::zeros({count}, options.device(state.device));
   for (int64_t i = 0; i < count; ++i)
     numberOf.push_back(numbers.select(0, i));
-  // To memory that is not pinned, the device would copy synchronously.
+  // Copies from a device to memory that is not pinned would be synchronous.
   results = at::zeros({int64_t(steps), count},
                       options.pinned_memory(!state.device.is_cpu()));
 }
@@ -53,8 +53,8 @@ std::optional<int64_t> GradientCheck::find(size_t place) const {
 }
 
 std::optional<double> GradientCheck::norm(size_t place) const {
-  // A step that clips has gradients of no bucket here, and so has one that
-  // trains nothing.
+  // A step that clips checks no buckets here, and neither does one that trains
+  // nothing.
   if (!buckets.empty() || results.numel() == 0)
     return std::nullopt;
   return results.select(0, int64_t(place)).const_data_ptr<double>()[0];

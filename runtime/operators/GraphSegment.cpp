@@ -11,10 +11,10 @@ namespace fcdp {
 
 namespace {
 
-/// Launching a graph takes the host as long as one or two operators.
+/// Launching a graph takes the host as long as issuing one or two operators.
 constexpr size_t kLeastOps = 3;
 /// The limit for one segment and recording of the pool. Each micro-batch of a
-/// step may have its results at other places.
+/// step may have its results in other places.
 constexpr size_t kMostGraphs = 8;
 
 bool mayBeInGraph(const plan::OpT &op) {
@@ -24,7 +24,7 @@ bool mayBeInGraph(const plan::OpT &op) {
   case plan::OpBody::aten_call:
     return op.body.Asaten_call()->replayable;
   case plan::OpBody::pack:
-    // It does something else in a micro-batch of weight 0.
+    // A pack of this kind does something else in a micro-batch of weight 0.
     return !op.body.Aspack()->whole;
   case plan::OpBody::write_buffer:
   case plan::OpBody::cast:
@@ -185,7 +185,7 @@ void GraphSegment::capture(size_t position, StepState &state) {
                     "--cuda-graphs=off does without");
   }
   one.allocations.push_back(pool.numPlaced() - before);
-  // This includes what the recorded step alone has allocated.
+  // This includes allocations that only the recorded step has made.
   for (size_t i = firstPlaced + one.memory.size(); i < pool.numPlaced(); ++i)
     one.memory.push_back(pool.place(i));
 }

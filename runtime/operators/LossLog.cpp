@@ -12,7 +12,7 @@ namespace fcdp {
 void LossLog::reserve(size_t steps, int64_t perStep, at::Device device) {
   numSteps = steps;
   microBatches = perStep;
-  // To memory that is not pinned, the device would copy synchronously.
+  // Copies from a device to memory that is not pinned would be synchronous.
   memory =
       at::zeros({int64_t(steps) * perStep},
                 at::TensorOptions(at::kDouble).pinned_memory(!device.is_cpu()));

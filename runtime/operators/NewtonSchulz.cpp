@@ -34,8 +34,8 @@ void orthogonalize(const at::Tensor &out, const at::Tensor &matrix,
   auto take = [&](at::IntArrayRef shape) {
     return memory.take(shape, at::kBFloat16);
   };
-  // Shapes and strides are those of PyTorch, whose products depend on them: a
-  // tall matrix is at first the transpose of what is in memory.
+  // Shapes and strides are PyTorch's, because its products depend on them: a
+  // tall matrix is first the transpose of the one in memory.
   at::Tensor x = take({rows, columns});
   at::Tensor next = take({least, most});
   at::Tensor gram = take({least, least});

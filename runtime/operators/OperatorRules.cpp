@@ -23,8 +23,8 @@ const c10::Type &innermost(const c10::Type &type) {
   return type;
 }
 
-/// Returns whether values of the type are plain. A generator is, since a plan
-/// has none, and the step's own is used.
+/// Returns whether values of the type are plain. A generator counts as plain,
+/// since a plan has none and the step's own is used.
 bool isPlain(const c10::Type &type) {
   switch (innermost(type).kind()) {
   case TypeKind::TensorType:
@@ -50,8 +50,8 @@ bool isWritten(const Argument &argument) {
   return argument.alias_info() && argument.alias_info()->isWrite();
 }
 
-/// Whether an operator is a norm that changes its running statistics in place,
-/// by a momentum. Its schema does not say so.
+/// Returns whether an operator is a norm that changes its running statistics in
+/// place, by a momentum. Its schema does not mark them.
 bool writesSilently(const c10::FunctionSchema &schema) {
   for (const char *end : {"_functional", "_no_training", "_no_update"})
     if (schema.name().ends_with(end))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Outer steps (DiLoCo, arXiv 2311.08105). Their states are in host memory, from
-// which pieces go through memory of the device, where it computes.
+// Implements outer steps (DiLoCo, arXiv 2311.08105). Their states are in host
+// memory. They are computed in pieces, in memory of the device.
 #include "core/Pieces.h"
 #include "operators/OuterStates.h"
 #include "operators/PreparedOp.h"
@@ -86,8 +86,8 @@ private:
       momentum = states.piece(2, elements).copy_(cut(states.momentum));
     at::TensorList buffers =
         momentum.defined() ? at::TensorList(momentum) : at::TensorList();
-    // A momentum that starts as zeros is the first gradient after its first
-    // step, as PyTorch's is.
+    // A momentum that starts as zeros equals the first gradient after its first
+    // step, as in PyTorch.
     at::_fused_sgd_({outer}, {gradient}, buffers, /*weight_decay=*/0,
                     settings.momentum, settings.lr, /*dampening=*/0,
                     settings.nesterov, /*maximize=*/false,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives, copies, sums and events: the backend queues them on a stream.
+// Prepares collectives, copies, sums and events, which the backend queues on a
+// stream.
 #include "operators/PreparedOp.h"
 #include "plan/StatePlaces.h"
 
@@ -34,7 +35,8 @@ private:
   Collective collective;
 };
 
-/// Sends what has changed since the bucket was gathered last.
+/// A gather that sends differences from the values that the bucket's last
+/// gather sent.
 class DeltaGather final : public PreparedOp {
 public:
   DeltaGather(const plan::AllGatherT &op, const char *what, StepState &state)
@@ -83,8 +85,7 @@ WireCode toWireCode(plan::Wire wire) {
   return WireCode::Raw;
 }
 
-/// Returns what messages of the bucket have left out, or null if they leave out
-/// nothing.
+/// Returns the residual of the bucket's messages, or null if they are exact.
 float *findResidual(const plan::ReduceScatterT &op, StepState &state) {
   if (op.wire != plan::Wire::int8 && op.wire != plan::Wire::int4)
     return nullptr;

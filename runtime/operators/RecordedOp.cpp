@@ -32,7 +32,7 @@ private:
   std::unique_ptr<PreparedOp> inner;
 };
 
-/// "f32[64,128]", or "?" for a type that the compiler does not know.
+/// Returns "f32[64,128]", or "?" for a type that the compiler does not know.
 std::string describe(const at::Tensor &tensor) {
   std::string text = "?";
   for (size_t type = 0; type < kNumDTypes; ++type)
@@ -52,7 +52,7 @@ public:
         call(call) {}
 
   void run(StepState &state) override {
-    // Operands may be dropped by the call.
+    // The call may drop its operands.
     std::string &key = recorder.getKey(index);
     bool isFirst = key.empty();
     if (isFirst)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The optimizer on this rank's shard, with PyTorch's own fused kernels.
+// Runs the optimizer on this rank's shard, with PyTorch's own fused kernels.
 #include "core/Pieces.h"
 #include "operators/Adafactor.h"
 #include "operators/BlockStates.h"
@@ -22,19 +22,19 @@ namespace fcdp {
 
 namespace {
 
-/// A segment of the shard and of its states. What the optimizer does not have
-/// is no tensor.
+/// A segment of the shard and of its states. States that the optimizer does not
+/// have are undefined tensors.
 struct Part {
   UpdateSegment segment;
   at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
   at::Tensor expAvgCode, expAvgSqCode;
-  /// One for each block.
+  /// The scales of moments in 8 bits, one for each block.
   at::Tensor expAvgScale, expAvgSqScale;
-  /// Of one parameter, with Adafactor.
+  /// The second moments of one parameter, with Adafactor.
   at::Tensor rowVar, colVar, variance;
 };
 
-/// Elements [begin, begin + elements) of `whole`.
+/// Returns elements [begin, begin + elements) of `whole`.
 Part cut(const Part &whole, int64_t begin, int64_t elements) {
   Part part = whole;
   part.segment.begin += begin;
@@ -50,8 +50,9 @@ Part cut(const Part &whole, int64_t begin, int64_t elements) {
   return part;
 }
 
-/// A multiple of all vectors' lengths. A CPU keeps a piece in its caches, and
-/// on a GPU it is long enough for its launches.
+/// Returns the length of a piece, a multiple of all vector lengths. On a CPU a
+/// piece fits in the caches, and on a GPU it is long enough to hide its
+/// launches.
 int64_t pieceElementsOn(at::Device device) {
   return pieceElements(device.is_cpu() ? 1 << 16 : 1 << 20);
 }
@@ -67,7 +68,7 @@ enum PieceMemory {
   kNumMemories
 };
 
-/// The most scratch memory that a parameter of a bucket takes.
+/// Returns the most scratch memory that a parameter of a bucket needs.
 int64_t scratchOf(const StepPlan &plan, size_t bucket,
                   const plan::OptimizerUnion &optimizer) {
   int64_t bytes = 0;
@@ -110,12 +111,11 @@ public:
     if (optimizer.Asadafactor())
       cutFactors();
     // libtorch's kernel of fused SGD updates f16 and bf16 wrongly on CPUs:
-    // whole vectors of parameters get values that have nothing to do with the
-    // gradients.
+    // whole vectors of parameters get values unrelated to the gradients.
     isWidened = at::isReducedFloatingType(whole.parameter.scalar_type()) &&
                 (optimizer.Aslion() || optimizer.Asadamw8bit() ||
                  (optimizer.Assgd() && state.device.is_cpu()));
-    // The kernels read gradients of the parameter's type as they are.
+    // The kernels read gradients of the parameter's type directly.
     bool isFused = (optimizer.Asadamw() || optimizer.Assgd()) && !isWidened &&
                    whole.grad.scalar_type() == whole.parameter.scalar_type();
     gradScale.emplace(op.gradScale, whole.grad, isFused);
@@ -136,7 +136,8 @@ public:
     at::Tensor typed = whole.grad.to(whole.parameter.scalar_type());
     UpdateState &update = state.updates[op.bucket];
     update.count.add_(1);
-    // Of all its members, so that ranks with other matrices have equal pools.
+    // The size covers all members of the bucket, so that ranks with other
+    // matrices have equal pools.
     if (scratchBytes != 0)
       scratch =
           at::empty({scratchBytes}, whole.grad.options().dtype(at::kByte));
@@ -161,7 +162,8 @@ public:
   }
 
 private:
-  /// The rank's part of a state, or no tensor if the bucket has no such state.
+  /// Returns the rank's part of a state, or an undefined tensor if the bucket
+  /// has no such state.
   at::Tensor flat(plan::StateRole role, StepState &state) const {
     const plan::State *found = findState(bucket, role);
     return found ? state.flat(found->buf(),
@@ -191,8 +193,8 @@ private:
                     hasMomentum && update.number == 0, gradScale->divisor());
   }
 
-  /// Lion (arXiv 2302.06675). Products are rounded before they are added, so
-  /// that an element's bits do not depend on its place in a vector.
+  /// Updates with Lion (arXiv 2302.06675). Products are rounded before they are
+  /// added, so that an element's bits do not depend on its place in a vector.
   void apply(const plan::LionT &lion, const Part &part, double rate,
              UpdateState &) const {
     at::Tensor update = memory(kUpdate, part.segment.elements);
@@ -208,8 +210,8 @@ private:
     parameter.sub_(update.sign_().mul_(rate));
   }
 
-  /// As torchao.optim.AdamW8bit, with products that are rounded before they are
-  /// added.
+  /// Updates as torchao.optim.AdamW8bit does, with products that are rounded
+  /// before they are added.
   void apply(const plan::AdamW8bitT &adamw, const Part &part, double rate,
              UpdateState &update) const {
     int64_t elements = part.segment.elements;
@@ -241,7 +243,8 @@ private:
                           indices, scaled);
   }
 
-  /// Muon, as torch.optim.Muon. Leaves its direction in the gradient.
+  /// Updates with Muon, as torch.optim.Muon does. Leaves its direction in the
+  /// gradient.
   void apply(const plan::MuonT &muon, const Part &part, double rate,
              UpdateState &) const {
     std::array<int64_t, 2> shape = {part.segment.rows, part.segment.columns};
@@ -256,7 +259,7 @@ private:
     parameter.add_(grad, -rate * adjustedRate(muon, shape));
   }
 
-  /// Gives each parameter its second moments, which stand one behind another.
+  /// Gives each parameter its second moments, which follow each other.
   void cutFactors() {
     int64_t row = 0, column = 0, other = 0;
     auto next = [](const at::Tensor &from, int64_t &begin, int64_t elements) {
@@ -283,7 +286,7 @@ private:
                     adafactor, rate, update.number + 1, scratch);
   }
 
-  /// Returns the step's memory for pieces, a row for each kind.
+  /// Returns the step's memory for pieces, with a row for each kind.
   at::Tensor makePieces(StepState &state) const {
     at::ScalarType type =
         isWidened ? at::kFloat : whole.parameter.scalar_type();
@@ -351,23 +354,23 @@ private:
   const plan::ShardUpdateT &op;
   const plan::BucketT &bucket;
   const plan::OptimizerUnion &optimizer;
-  /// Its learning rate is that of the step times this.
+  /// The factor on the step's learning rate.
   double rateFactor = 1;
   at::Tensor shard, master;
-  /// Its parameter is what the optimizer updates: the master, if there is one,
-  /// or the shard.
+  /// The whole shard. Its parameter is the memory that the optimizer updates:
+  /// the master, if there is one, or the shard.
   Part whole;
-  /// One, unless parameters of the bucket have different settings.
+  /// One part, unless parameters of the bucket have different settings.
   std::vector<Part> parts;
-  /// Pieces are computed in f32.
+  /// Whether pieces are computed in f32.
   bool isWidened = false;
   std::optional<GradientScale> gradScale;
   /// Undefined if segments are updated as a whole.
   at::Tensor pieces;
-  /// For moments in 8 bits.
+  /// The codecs of moments in 8 bits.
   std::optional<BlockCodec> signedCodec, unsignedCodec;
   at::Tensor codeIndices;
-  /// For one matrix at a time, while the update runs.
+  /// Scratch memory for one matrix at a time, while the update runs.
   int64_t scratchBytes = 0;
   at::Tensor scratch;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The operations on the compute stream that are no ATen calls of the graph.
+// Prepares the operations on the compute stream that are no ATen calls of the
+// graph.
 #include "operators/PreparedOp.h"
 
 #include <ATen/ops/add.h>
@@ -82,7 +83,7 @@ public:
   }
   void run(StepState &state) override {
     if (whole.defined() && state.lossWeightNumber == 0) {
-      // Gradients may be NaN where a mean is one of nothing.
+      // Gradients may be NaN if a mean is over no elements.
       whole.zero_();
       return state.drop(op.free);
     }

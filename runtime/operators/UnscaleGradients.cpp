@@ -13,7 +13,8 @@ namespace fcdp {
 namespace {
 
 /// Calls the kernel of torch.amp.GradScaler. On a GPU the host waits for the
-/// result if steps are skipped by it. Used by the issuing thread only.
+/// result if it decides whether steps are skipped. Used by the issuing thread
+/// only.
 class UnscaleGradients final : public PreparedOp {
 public:
   UnscaleGradients(const char *what, StepState &state) : what(what) {
@@ -46,10 +47,10 @@ public:
 private:
   const char *const what;
   std::vector<at::Tensor> gradients;
-  /// 1 if a gradient of this rank is infinite or NaN, also as a tensor of no
-  /// dimension, and what gradients are multiplied by.
+  /// A number that is 1 if a gradient of this rank is infinite or NaN, the same
+  /// as a tensor without dimensions, and the factor on gradients.
   at::Tensor isNonfinite, flag, inverse;
-  /// The number of ranks that have such gradients, an f64 of no dimension.
+  /// The number of ranks that have such gradients, an f64 without dimensions.
   at::Tensor sum;
   at::Tensor scratch; ///< a number of each rank
 };

@@ -11,7 +11,7 @@ bool haveOneSetting(const UpdateSegment &one, const UpdateSegment &other) {
   return one.lrFactor == other.lrFactor && one.weightDecay == other.weightDecay;
 }
 
-/// The parameters of the whole bucket, in order.
+/// Returns the parameters of the whole bucket, in order.
 std::vector<UpdateSegment>
 parametersOfBucket(const StepPlan &plan, size_t bucket, double weightDecay) {
   std::vector<UpdateSegment> segments;
@@ -38,7 +38,7 @@ parametersOfBucket(const StepPlan &plan, size_t bucket, double weightDecay) {
   return segments;
 }
 
-/// The first element of the shard at `place`.
+/// Returns the first element of the shard at `place`.
 int64_t firstElement(const StepPlan &plan, size_t bucket, Place place) {
   const plan::BucketT &table = *plan.buckets[bucket];
   return int64_t(partOf(table.sharding, plan.mesh, place)) *
@@ -72,7 +72,7 @@ std::vector<UpdateSegment> updateSegments(const StepPlan &plan, size_t bucket,
     return {{0, last - first, 1, weightDecay}};
   for (size_t i = 0; i < whole.size(); ++i) {
     UpdateSegment segment = whole[i];
-    // In front of the first parameter there is nothing but padding.
+    // There is only padding before the first parameter.
     int64_t begin = std::max(i == 0 ? 0 : segment.begin, first);
     int64_t end =
         std::min(i + 1 < whole.size() ? whole[i + 1].begin : last, last);

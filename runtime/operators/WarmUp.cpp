@@ -14,7 +14,7 @@ void warmUpProducts(c10::Device device) {
   at::TensorOptions options = at::TensorOptions(at::kFloat).device(device);
   at::Tensor matrix = at::zeros({kSide, kSide}, options);
   at::mm(matrix, matrix);
-  // A one-dimensional bias is what sends a product to cuBLASLt.
+  // A product with a one-dimensional bias uses cuBLASLt.
   at::addmm(at::zeros({kSide}, options), matrix, matrix);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks of a plan but for its operations and functions.
+// Checks a plan, except for its operations and functions.
 #include "plan/PlanCheck.h"
 #include "plan/StatePlaces.h"
 
@@ -44,13 +44,14 @@ void checkShape(const Where &where, const Shape &shape) {
                 toString(shape));
 }
 
-/// What a state holds: its type, and its elements if they are known.
+/// The type of a state, and the number of its elements if it is known.
 struct StateRule {
   plan::DType dtype;
   uint64_t elements;
 };
 
-/// None for a copy, which may be whole or a slice, in the type of the wire.
+/// Returns none for a copy, which may be whole or a slice, in the type of the
+/// wire.
 std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
                                 const plan::BucketT &bucket) {
   switch (role) {
@@ -77,7 +78,7 @@ std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
                                                           : bucket.storage,
                      uint64_t(numFactorElements(plan, bucket, role))};
   case StateRole::grad:
-  // A node has parameters of its own, so a rank owns its slice.
+  // Each node has its own parameters, so a rank owns its slice.
   case StateRole::outer:
   case StateRole::outer_momentum:
     return StateRule{plan::DType::f32, bucket.shardElements};
@@ -129,7 +130,7 @@ void checkBucket(const StepPlan &plan, const plan::BucketT &bucket,
   }
 }
 
-/// The states whose size depends on the shapes of the parameters.
+/// Checks the states whose size depends on the shapes of the parameters.
 void checkFactors(const StepPlan &plan) {
   for (size_t i = 0; i < plan.buckets.size(); ++i)
     for (const plan::State &state : plan.buckets[i]->states)
@@ -169,7 +170,7 @@ void checkGroup(const StepPlan &plan, const plan::ParameterT &parameter,
 
 void checkParameters(const StepPlan &plan) {
   std::set<std::string> names;
-  // Per bucket: [begin, end) of each member.
+  // By bucket, [begin, end) of each member.
   std::vector<std::vector<std::pair<uint64_t, uint64_t>>> members(
       plan.buckets.size());
   for (size_t i = 0; i < plan.parameters.size(); ++i) {
@@ -253,8 +254,8 @@ void checkInputs(const StepPlan &plan) {
   }
 }
 
-/// Checks that all variants have the same inputs, which do not become smaller:
-/// those of the greatest have the memory of all.
+/// Checks that all variants have the same inputs, and that these do not become
+/// smaller, because the inputs of the greatest variant have the memory of all.
 void checkVariants(const StepPlan &plan) {
   const uint64_t count = plan.numStepInputs(), variants = plan.numVariants();
   const size_t ofStep =
@@ -318,14 +319,15 @@ bool hasSlot(const StepPlan &plan, plan::SlotKind kind) {
                      [&](const auto &slot) { return slot->kind == kind; });
 }
 
-/// Gradients that are divided by the loss scale were multiplied by it.
+/// Checks that gradients which are divided by the loss scale were multiplied by
+/// it.
 void checkLossScale(const StepPlan &plan) {
   if (plan.scalesLoss() && !hasSlot(plan, plan::SlotKind::loss_scale))
     failCheck("slots", "expected a slot of kind 'loss_scale' in a plan with an "
                        "operation 'unscale_gradients'");
 }
 
-/// Losses that are weighted have an input to be weighted by.
+/// Checks that weighted losses have an input that weights them.
 void checkLossWeight(const StepPlan &plan) {
   if (!plan.weightsLoss())
     return;

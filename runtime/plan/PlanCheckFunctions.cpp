@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks of a plan's functions, with their operations: which bytes of the
-// device arena are reserved when. Every operation must find the bytes that it
-// names reserved, or they would be given to results of others.
+// Checks a plan's functions with their operations: the bytes of the device
+// arena that are reserved at each time. The bytes that an operation names must
+// be reserved while it runs, or results of other operations could get them.
 #include "core/Packing.h"
 #include "plan/PlanCheck.h"
 
@@ -54,7 +54,7 @@ private:
   const Reservations &reservations;
   const std::string where;
   size_t nextChange = 0, nextResult = 0;
-  /// What is reserved now.
+  /// The bytes that are reserved now.
   std::multiset<Bytes> now;
 };
 
@@ -97,7 +97,7 @@ void FunctionChecker::checkResults() const {
   }
 }
 
-/// Brings `now` to where `op` runs.
+/// Advances `now` to operation `op`.
 void FunctionChecker::reach(size_t op) {
   auto bytesOf = [&](uint32_t index) {
     const plan::ReservedRange &range = reservations.ranges[index];
@@ -113,7 +113,7 @@ void FunctionChecker::reach(size_t op) {
   }
 }
 
-/// Checks that nothing is reserved where results of `op` are placed.
+/// Checks that the planned places of results of `op` are not reserved.
 void FunctionChecker::checkPlaces(size_t op) {
   for (; nextResult < function.results.size() &&
          function.results[nextResult].op() == op;
@@ -164,12 +164,12 @@ void checkOuter(const StepPlan &plan) {
               plan.numVariants());
 }
 
-/// The functions are those of a step, and their operations are all that there
-/// are, each once.
+/// Checks that the functions are those of a step, and that they contain all
+/// operations, each once.
 void checkFamily(const StepPlan &plan) {
   using plan::Role;
   uint64_t next = 0;
-  // With their variants.
+  // The roles with their variants.
   std::set<std::pair<Role, uint32_t>> roles;
   for (size_t i = 0; i < plan.functions.size(); ++i) {
     const plan::FunctionT &function = *plan.functions[i];

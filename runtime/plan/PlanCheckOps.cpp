@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The checks of a plan's operations.
+// Checks a plan's operations.
 #include "plan/PlanCheck.h"
 
 #include "core/CodedMessage.h"
@@ -142,7 +142,7 @@ private:
       failCheck({where, field}, "slot ", index,
                 " is not transient, so it cannot be ", purpose);
   }
-  /// Returns false for -1, which stands for no slot. Refuses what is less.
+  /// Returns false for -1, which means no slot. Refuses smaller numbers.
   bool isSlot(const char *field, int32_t index) const {
     if (index < -1)
       failCheck({where, field}, "expected an integer of at least -1, got ",
@@ -365,7 +365,8 @@ void checkOp(const StepPlan &plan, size_t index, const RegionVisitor &visit) {
   visitBody(*plan.ops[index], OpChecker(plan, index, visit));
 }
 
-/// Gathers have a communicator per axis, reductions another.
+/// Checks that all gathers over an axis are on one stream, and all reductions,
+/// too: each has its own communicator.
 void checkCommunicators(const StepPlan &plan) {
   std::map<std::pair<plan::OpBody, plan::Axis>, plan::Stream> streams;
   for (size_t i = 0; i < plan.ops.size(); ++i) {

@@ -10,7 +10,8 @@ namespace fcdp {
 
 namespace {
 
-/// "all-gather of bucket 'blocks.0' over nodes", without the place.
+/// Returns "all-gather of bucket 'blocks.0' over nodes", without the source
+/// location.
 template <typename Op>
 std::string describeBody(const plan::PlanT &plan, plan::OpBody kind,
                          const Op &op) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is checked of a plan before anything in it is read.
+// Checks a plan's values before anything in it is read.
 #include "plan/PlanCheck.h"
 #include "plan/Reflection.h"
 
@@ -13,7 +13,7 @@ namespace {
 using flatbuffers::ElementaryType;
 using flatbuffers::TypeTable;
 
-/// Sums of a few sizes that are not above this cannot overflow.
+/// The greatest size. Sums of a few sizes up to this one cannot overflow.
 constexpr uint64_t kGreatestSize = uint64_t(1) << 56;
 
 /// Visits all values of a verified plan.
@@ -25,7 +25,7 @@ public:
              const char *name, const uint8_t *value) override {
     path.back() = {name, -1};
     bool isUnion = table && table->st == flatbuffers::ST_UNION;
-    // A union's type comes in front of it.
+    // The type of a union comes before it.
     if (isUnion && type == flatbuffers::ET_SEQUENCE && value && !hadValue)
       fail("its type is missing");
     hadValue = value != nullptr;
@@ -81,7 +81,7 @@ private:
 const plan::Plan &verifyPlan(std::span<const std::byte> bytes) {
   auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
   constexpr int mostDepth = 16;
-  // A table has four bytes at the least.
+  // A table has at least four bytes.
   flatbuffers::Verifier verifier(data, bytes.size(), mostDepth,
                                  bytes.size() / 4);
   if (!plan::VerifyPlanBuffer(verifier))

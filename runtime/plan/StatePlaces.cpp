@@ -13,13 +13,14 @@ int64_t numStateElements(plan::StateRole role, const Shape &shape) {
   return own ? numElements(*own) : 0;
 }
 
-/// The part that holds a parameter which is whole in a part.
+/// Returns the part that contains a parameter which is whole in a part.
 uint64_t partWith(const plan::ParameterT &parameter,
                   const plan::BucketT &bucket) {
   return parameter.offsetElements / std::max<uint64_t>(bucket.shardElements, 1);
 }
 
-/// The elements of the state in front of the parameter's own in its part.
+/// Returns the number of elements of the state before the parameter's own in
+/// its part.
 int64_t firstFactor(const StepPlan &plan, const plan::ParameterT &parameter,
                     plan::StateRole role) {
   const plan::BucketT &bucket = *plan.buckets[parameter.bucket];
@@ -32,7 +33,8 @@ int64_t firstFactor(const StepPlan &plan, const plan::ParameterT &parameter,
   return first;
 }
 
-/// The elements of a parameter in [begin, begin + elements) of its bucket.
+/// Returns the elements of a parameter in [begin, begin + elements) of its
+/// bucket.
 ShardRange rangeIn(const plan::ParameterT &parameter, int64_t begin,
                    int64_t elements) {
   auto offset = int64_t(parameter.offsetElements);

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kNamedRanks = 4;
 constexpr const char *kNone = "none";
 
-/// The ranks with one value, and how the first of them shows it.
+/// The ranks with one value, and the text in which the first of them shows it.
 struct Holders {
   std::string shown;
   std::vector<uint32_t> ranks;

@@ -19,7 +19,7 @@ std::string describe(const std::string &role, const std::string &name) {
   return role == kValueRole ? name : role + " of " + name;
 }
 
-/// "a, b, c and 7 more"
+/// Returns, for example, "a, b, c and 7 more".
 std::string listOf(const std::vector<std::string> &names) {
   constexpr size_t most = 10;
   std::string text;
@@ -30,18 +30,18 @@ std::string listOf(const std::vector<std::string> &names) {
   return text;
 }
 
-/// Finds the step's states in a checkpoint, and lists what does not fit. Used
-/// by one thread.
+/// Finds the step's states in a checkpoint, and lists those that do not fit.
+/// Used by one thread.
 class StateMatch {
 public:
   explicit StateMatch(const CheckpointReader &reader) : reader(reader) {}
 
-  /// Returns the checkpoint's state; null, and lists it, if there is none, or
-  /// unless its type and shape are these.
+  /// Returns the checkpoint's state. Lists the state and returns null if it is
+  /// missing or has another type or shape.
   const CheckpointState *require(const std::string &role,
                                  const std::vector<std::string> &names,
                                  DType dtype, const Shape &shape);
-  /// The state need not be in the checkpoint.
+  /// Does the same for a state that need not be in the checkpoint.
   const CheckpointState *allow(const std::string &role,
                                const std::vector<std::string> &names,
                                DType dtype, const Shape &shape);
@@ -50,14 +50,15 @@ public:
            const std::vector<std::string> &names) const {
     return reader.find(role, names);
   }
-  /// Lets the checkpoint have a state that the step has not.
+  /// Allows the checkpoint to have a state that the step lacks.
   void ignore(const std::string &role, const std::vector<std::string> &names) {
     used.insert(reader.find(role, names));
   }
   bool isUsed(const CheckpointState &state) const {
     return used.count(&state) != 0;
   }
-  /// The updates that all members of a bucket have had.
+  /// Returns the number of updates, which must be equal for all members of a
+  /// bucket.
   int64_t requireUpdates(const plan::BucketT &bucket,
                          const std::vector<const plan::ParameterT *> &members);
   void finish() const;
@@ -115,7 +116,7 @@ int64_t StateMatch::requireUpdates(
 void StateMatch::finish() const {
   std::vector<std::string> extra;
   for (const CheckpointState &state : reader.index().states)
-    // Buffers that are no part of the model's state are the step's own.
+    // Buffers that are not part of the model's state belong to the step.
     if (!used.count(&state) && state.role != kRandomRole &&
         state.role != kResidualRole &&
         !(state.role == kBufferRole && state.persistent == false))
@@ -147,7 +148,7 @@ public:
   const StateChanges &stateChanges() const { return changes; }
 
 private:
-  /// What saved nodes have left out of a parameter.
+  /// The residual of a parameter on the saved nodes.
   struct ResidualRead {
     const CheckpointState *state;
     const plan::ParameterT *parameter;
@@ -168,8 +169,9 @@ private:
                   const std::vector<const plan::ParameterT *> &members);
   void planResidual(const plan::State &region, const plan::ParameterT &member);
   void planBuffer(size_t buffer);
-  /// Returns whether a parameter starts as the outer one: the checkpoint's
-  /// nodes have trained by themselves, and the step's nodes are not these.
+  /// Returns whether a parameter starts as the outer one. This is so if the
+  /// checkpoint's nodes have trained by themselves, and the step's nodes are
+  /// not the same.
   bool startsAtOuter(const plan::ParameterT &member) const;
   const CheckpointState *findStart(const plan::State &region,
                                    const plan::ParameterT &member);
@@ -198,9 +200,10 @@ private:
   StateChanges changes;
 };
 
-/// Returns the saved state for a region of a member. If only one side has a
-/// master of the parameter, the types of the optimizer's states differ, and the
-/// parameter's value stands for a master that was not saved.
+/// Returns the saved state for a region of a member. If only the checkpoint or
+/// only the step has a master of the parameter, the types of the optimizer's
+/// states differ, and the parameter's value is used for a master that was not
+/// saved.
 const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
                                              const plan::State &region,
                                              const plan::ParameterT &member) {
@@ -239,7 +242,8 @@ const CheckpointState *Loader::findStart(const plan::State &region,
   return match.require(kOuterRole, member.names, DType::F32, member.shape);
 }
 
-/// Notes the states of outer steps that only one side has of a parameter.
+/// Records the states of outer steps that only the checkpoint or only the step
+/// has of a parameter.
 void Loader::compareOuter(const plan::BucketT &bucket,
                           const plan::ParameterT &member) {
   auto compare = [&](plan::StateRole role) {
@@ -255,7 +259,7 @@ void Loader::compareOuter(const plan::BucketT &bucket,
   compare(plan::StateRole::outer_momentum);
 }
 
-/// Counts the parameters that only one side has a master of.
+/// Counts the parameters with a master in only the checkpoint or only the step.
 void Loader::compareMasters(const plan::BucketT &bucket,
                             const plan::ParameterT &member) {
   bool isWanted = findState(bucket, plan::StateRole::master);
@@ -386,12 +390,12 @@ void Loader::readResidual(const ResidualRead &read) {
       addResidual(reader, *read.state, *read.parameter, slice);
 }
 
-/// Returns whose state this rank gets, of one that ranks or nodes have for
-/// themselves. On more of them than saved, some get the same.
+/// Returns the rank or node whose state this rank gets, if ranks or nodes have
+/// their own. If there are more than were saved, some get the same state.
 uint32_t Loader::ownerOf(const CheckpointState &state) const {
   if (!state.belongsToNodes())
     return rank % reader.index().worldSize;
-  // Ranks that own a parameter together have one node's.
+  // Ranks that own a parameter together get the state of one node.
   return plan.outer ? place.node % reader.index().nodes : 0;
 }
 
@@ -402,7 +406,7 @@ void Loader::readRandom(uint64_t seed) {
       random && random->belongsToRanks() && rank < reader.index().worldSize &&
       random->dtype == DType::U8 && random->shape == Shape{int64_t(bytes)};
   if (!isThere) {
-    // Other numbers than those of the first steps.
+    // The numbers must differ from those of the first steps.
     constexpr uint64_t odd = 0x9E3779B97F4A7C15;
     step.seedRandom(seed + rank + odd * uint64_t(reader.index().step));
     return;

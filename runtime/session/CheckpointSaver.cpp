@@ -16,11 +16,11 @@ namespace fcdp {
 
 namespace {
 
-/// How long all ranks may take to write. A rank that dies is found earlier.
+/// The time limit for all ranks to write. A rank that dies is found earlier.
 constexpr std::chrono::hours kMostTime(1);
-/// How often the store is asked for the others' progress.
+/// The interval at which the store is read for the progress of the others.
 constexpr std::chrono::milliseconds kPoll(10);
-/// The background thread leaves cores to the operators.
+/// The priority of the background thread, which leaves cores to the operators.
 constexpr int kNiceness = 10;
 
 constexpr const char *kBegun = "begun", *kComplete = "complete";
@@ -29,8 +29,8 @@ std::string writtenKey(uint32_t rank) {
   return "written/" + std::to_string(rank);
 }
 
-/// The background thread has nothing to report: the session ends, or another
-/// rank has failed.
+/// The background thread has nothing to report, because the session ends or
+/// another rank has failed.
 class Interrupted : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
@@ -44,7 +44,7 @@ uint64_t bytesOf(const std::vector<SavedPiece> &pieces) {
 }
 
 at::Tensor allocate(uint64_t bytes, bool isPinned) {
-  // Written once, so that the first copy finds the pages there.
+  // The memory is written once, so that the first copy finds its pages.
   return at::empty({int64_t(bytes)},
                    at::TensorOptions(at::kByte).pinned_memory(isPinned))
       .zero_();
@@ -168,7 +168,7 @@ void CheckpointSaver::work() {
       try {
         setup.job.publishFailure(text);
       } catch (const StoreError &) {
-        // The others find that this rank has ended.
+        // The other ranks find that this rank has ended.
       }
       setup.onFailure(text);
     }
@@ -192,7 +192,7 @@ void CheckpointSaver::tell(const std::string &key,
   setup.job.set("checkpoint/" + key, std::to_string(number) + " " + text);
 }
 
-/// Returns what another process of the job tells in this save.
+/// Returns the value that another process of the job has set for this save.
 std::string CheckpointSaver::await(const std::string &key) const {
   std::optional<std::string> told;
   awaitRanks([&] {
@@ -262,7 +262,7 @@ void CheckpointSaver::writeCheckpoint() {
   for (const CheckpointFile &file : index.files)
     done.bytes += file.bytes;
   std::lock_guard lock(mutex);
-  // A program need not ask.
+  // A program may never take the saved checkpoints, so their number is limited.
   constexpr size_t most = 16;
   if (saved.size() == most)
     saved.pop_front();

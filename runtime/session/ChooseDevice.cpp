@@ -17,7 +17,7 @@ void requireDevice(const SessionOptions &options, const StepPlan &plan) {
 }
 
 void chooseGroups(const StepPlan &plan, JobOptions &job) {
-  // Between GPUs, only small things go over Gloo.
+  // Between GPUs, Gloo carries only small messages.
   job.nodeGroups = job.localGroups = job.worldGroups = {false, false};
   if (plan.target == plan::Target::cuda)
     return;

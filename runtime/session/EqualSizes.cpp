@@ -16,8 +16,8 @@ std::string describeSize(const StepPlan &plan, Dim at, int64_t size) {
          plan.greatestInputs()[at.input]->name + "'";
 }
 
-/// Whether both sizes are equal in all variants. Sizes that never grow may be
-/// equal by chance, unless they are in the same place.
+/// Returns whether both sizes are equal in all variants. Sizes that never grow
+/// may be equal by chance, unless they are the same dimension.
 bool areTied(const StepPlan &plan, Dim one, Dim other) {
   bool grows = false;
   for (uint32_t variant = 0; variant < plan.numVariants(); ++variant) {

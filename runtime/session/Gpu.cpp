@@ -28,7 +28,7 @@ int countDevices(const CudaLibrary &cuda) {
   return countDevices(cuda, "a GPU is wanted");
 }
 
-/// True if another rank has the same GPU of the same machine.
+/// Returns whether another rank has the same GPU of the same machine.
 bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
   char address[32] = {};
   cuda.check(cuda.cudaDeviceGetPCIBusId(address, sizeof(address), device),
@@ -46,7 +46,7 @@ bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
 /// placed and locked. Kernels zero several times as fast.
 constexpr double kLeastPageRate = 5e8;
 
-/// Returns when all ranks of the job, or of this rank's node, have come here.
+/// Returns when all ranks of the job, or of this rank's node, have called it.
 void meet(Job &job, const std::string &name, bool isWholeJob, double seconds) {
   job.set(name + "/" + std::to_string(job.rank()), "");
   for (uint32_t rank = 0; rank < job.mesh().size(); ++rank)
@@ -54,8 +54,8 @@ void meet(Job &job, const std::string &name, bool isWholeJob, double seconds) {
       job.get(name + "/" + std::to_string(rank), seconds);
 }
 
-/// All ranks return at about the same time, so that no later wait includes what
-/// other nodes need for their caches.
+/// Makes the host cache. All ranks return at about the same time, so that no
+/// later wait includes the time that other nodes need for their caches.
 CudaHostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
                             int device, const GpuRequest &request, Job &job,
                             double seconds) {
@@ -78,8 +78,7 @@ CudaHostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
   return cache;
 }
 
-/// Joins the groups that are asked for. Returns the most thread blocks of a
-/// collective.
+/// Joins the requested groups. Returns the most thread blocks of a collective.
 uint32_t joinGroups(const SessionOptions &options, const GpuRequest &request,
                     Job &job, CudaBackendOptions &made) {
   const CudaLibrary &cuda = *made.cuda;
@@ -111,7 +110,7 @@ uint32_t joinGroups(const SessionOptions &options, const GpuRequest &request,
                        "for a machine of its own: all ranks are connected by "
                        "sockets, and take turns on the GPU");
   }
-  // The user's own choice for NCCL goes first.
+  // The user's own setting for NCCL takes precedence.
   if (!options.interface.empty())
     setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);
   for (size_t axis = 0; axis < kNumAxes; ++axis)
@@ -140,8 +139,8 @@ GpuRequest requestOf(const StepPlan &plan, const Place &place) {
   return request;
 }
 
-/// Says what the device's memory is used for before libtorch takes any of it.
-/// `context` are the bytes that were in use at first.
+/// Describes the use of the device's memory before libtorch allocates any of
+/// it. `context` is the number of bytes that were in use at first.
 std::string describeUse(uint64_t context, uint64_t arena,
                         const CudaLibrary::Memory &now) {
   uint64_t others = now.used - std::min(now.used, context + arena);

@@ -29,15 +29,15 @@ void checkValues(const plan::InputT &input, const TensorView &tensor,
   }
 }
 
-/// Whether a tensor of `shape` fits into one of shape `into`.
+/// Returns whether a tensor of `shape` fits into one of shape `into`.
 bool fitsInto(const Shape &into, const Shape &shape) {
   return shape.size() == into.size() &&
          std::equal(shape.begin(), shape.end(), into.begin(),
                     std::less_equal<>());
 }
 
-/// Checks the inputs of `batches` batches, each of which has all in `expected`,
-/// or smaller ones if they `mayBeSmaller`.
+/// Checks the inputs of `batches` batches. Each batch has all inputs of
+/// `expected`, or smaller ones if `mayBeSmaller`.
 void checkBatches(StepPlan::Inputs expected, const std::string &batch,
                   int64_t batches, std::span<const TensorView> inputs,
                   bool mayBeSmaller = false) {

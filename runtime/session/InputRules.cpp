@@ -17,7 +17,7 @@ namespace fcdp {
 
 namespace {
 
-/// What is known about a value.
+/// A fact about a value.
 struct KnownValue {
   enum Kind {
     Input,
@@ -80,7 +80,7 @@ private:
     return std::nullopt;
   }
 
-  /// The fact that follows from that of the first argument.
+  /// Returns the fact that follows from that of the first argument.
   std::optional<KnownValue>
   derive(const plan::AtenCallT &call,
          std::initializer_list<std::pair<KnownValue::Kind, KnownValue::Kind>>
@@ -113,7 +113,7 @@ private:
       rules[condition->input] = InputRule::Counts;
   }
 
-  /// What is known about an argument that is one tensor.
+  /// Returns the fact about an argument that is one tensor.
   std::optional<KnownValue> fact(const plan::AtenCallT &call,
                                  size_t position) const {
     if (position >= call.args.size() ||
@@ -150,7 +150,7 @@ private:
   std::map<int32_t, KnownValue> facts;
 };
 
-/// Element `position` of an input of any type.
+/// Returns element `position` of an input of any type.
 double loadElement(const plan::InputT &input, std::span<const std::byte> data,
                    int64_t position) {
   const DType type = toDType(input.dtype);

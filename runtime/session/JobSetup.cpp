@@ -12,10 +12,10 @@ namespace {
 
 constexpr double kJoinSeconds = 60;
 
-/// The silence that is taken for the end of a rank: a tenth of the time that
-/// the user allows the ranks to wait for each other. At least as many seconds
-/// as TCP takes to repeat what a short outage has lost, and at most a minute,
-/// because nothing is computed in that time.
+/// Returns the seconds of silence after which a rank counts as dead: a tenth of
+/// the time for which the user lets the ranks wait for each other. It is at
+/// least the time in which TCP repeats what a short outage has lost, and at
+/// most a minute, because nothing is computed in that time.
 double silenceLimit(double collectiveSeconds) {
   constexpr double part = 0.1, least = 6, most = 60;
   return std::clamp(part * collectiveSeconds, least, most);
@@ -35,7 +35,7 @@ JobOptions makeJobOptions(const Launch &launch,
   job.port = launch.masterPort;
   job.isOwnStore = launch.isOwnStore;
   job.servesStore = launch.servesStore;
-  // The only rank meets nobody, and leaves the launcher's port alone.
+  // The only rank meets no other, and does not use the launcher's port.
   if (launch.mesh.size() == 1 && !launch.isOwnStore) {
     job.host = "127.0.0.1";
     job.port = 0;

@@ -64,7 +64,7 @@ private:
 
 constexpr const char *kThisMachine = "127.0.0.1";
 
-/// A port for a job of this number, the same on all its ranks.
+/// Returns a port for a job of this number, the same on all its ranks.
 uint16_t portOfJob(uint64_t job) {
   constexpr uint64_t first = 20000, count = 12000, prime = 2654435761;
   return first + job * prime % 4294967296 % count;
@@ -79,7 +79,7 @@ void checkCounts(const Variables &variables, const Launch &launch,
                    std::to_string(launch.mesh.locals) + " are on this node");
 }
 
-/// Refuses variables of ranks that were set by hand and do not fit together.
+/// Refuses variables of ranks that were set by hand and contradict each other.
 void checkRank(const Variables &variables, const Launch &launch) {
   auto require = [&](const char *name, uint32_t found, uint32_t count,
                      const char *what) {
@@ -111,7 +111,7 @@ Launch fromTorchrun(const Environment &environment) {
   checkRank(variables, launch);
   bool agentServes = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.servesStore = launch.rank == 0 && !agentServes;
-  // A rank that serves it need not be reached from elsewhere.
+  // The store of a rank on one machine need not be reachable from elsewhere.
   if (!agentServes && launch.mesh.nodes == 1)
     launch.masterHost = kThisMachine;
   launch.restartCount = variables.number("TORCHELASTIC_RESTART_COUNT", 0);
@@ -164,7 +164,7 @@ Launch fromOpenMpi(const Environment &environment) {
   return launch;
 }
 
-/// The first host of a list such as "a[07-09,12],b1".
+/// Returns the first host of a list such as "a[07-09,12],b1".
 std::string firstHost(const std::string &list) {
   size_t comma = list.find_first_of(",[");
   if (comma == list.npos || list[comma] == ',')

@@ -30,8 +30,8 @@ bool mayLose(const StepPlan &plan, const plan::ShardUpdateT &update) {
          !findState(bucket, plan::StateRole::master);
 }
 
-/// Whether `value` stays as it is if it moves by `rate`, and decays, in either
-/// direction.
+/// Returns whether `value` does not change if it moves by `rate`, and decays,
+/// in either direction.
 template <typename T>
 bool stays(T value, double rate, double decay) {
   const float from = value;
@@ -42,7 +42,7 @@ bool stays(T value, double rate, double decay) {
          float(T(float(decayed - rate))) == from;
 }
 
-/// By the bits of a number of 16 bits: whether it stays.
+/// Returns whether each number of 16 bits does not change, by its bits.
 std::vector<bool> findStaying(DType type, double rate, double decay) {
   std::vector<bool> staying(1 << 16);
   for (size_t bits = 0; bits < staying.size(); ++bits)
@@ -130,7 +130,7 @@ private:
   const double rate;
   const ReadShard &readShard;
   UpdateCount total;
-  /// By type, rate and decay.
+  /// The tables by type, rate and decay.
   std::map<std::pair<DType, std::pair<double, double>>, std::vector<bool>>
       tables;
 };

@@ -35,7 +35,7 @@ bool isFilled(std::span<const std::byte> data, const PadElement &pad) {
   return true;
 }
 
-/// The bytes of one index of dimension `dim`.
+/// Returns the bytes of one index of dimension `dim`.
 size_t strideOf(const Shape &shape, size_t dim, size_t elementBytes) {
   size_t bytes = elementBytes;
   for (size_t i = dim + 1; i < shape.size(); ++i)

@@ -57,8 +57,8 @@ bool isCollective(const plan::OpT &op) {
          op.body.type == plan::OpBody::reduce_scatter;
 }
 
-/// Bytes by which operations that are no ATen calls are told apart; see
-/// docs/profile.md. None for those that are not profiled.
+/// Returns the bytes that distinguish operations other than ATen calls; see
+/// docs/profile.md. None for operations that are not profiled.
 struct SizeOf {
   const StepPlan &plan;
 
@@ -111,7 +111,7 @@ struct SizeOf {
   }
 };
 
-/// "all_gather", or "all_gather_delta" for one that is coded.
+/// Returns "all_gather", or "all_gather_delta" for one that is coded.
 std::string operationKind(const plan::OpT &op) {
   std::string kind = plan::EnumNameOpBody(op.body.type);
   visitBody(op, [&](const auto &body) {
@@ -122,7 +122,8 @@ std::string operationKind(const plan::OpT &op) {
   return kind;
 }
 
-/// Seconds of `span` in which `others`, which do not overlap each other, run.
+/// Returns the seconds of `span` in which `others`, which do not overlap each
+/// other, run.
 double overlapOf(const Span &span, const std::vector<Span> &others) {
   auto first = std::lower_bound(
       others.begin(), others.end(), span.begin,
@@ -171,8 +172,8 @@ void Profile::measureCompute(const StepRecorder &recorder,
 
 void Profile::measureStream(const StepRecorder &recorder, StreamId stream,
                             std::vector<Sample> &samples) {
-  // Two that share a link at a time have half of it each; what one would take
-  // alone is what a model that lets them share it asks for.
+  // Two transfers that share a link have half of it each. A model that lets
+  // them share it needs the time that one would take alone.
   StreamId other = otherStreamOfLink(stream);
   std::vector<Span> others;
   if (other != stream)
@@ -256,10 +257,10 @@ std::string Profile::toJson() const {
     for (const Entry &entry : entries) {
       if (entry.isOperator != isOperator)
         continue;
-      // A line each: what is wrong in one is told by its number.
+      // Each entry has a line, so that an error message can name its number.
       auto object = nlohmann::ordered_json::parse(entry.keys);
       object["calls"] = entry.calls;
-      // Rounded to a nanosecond, the resolution of clocks.
+      // Times are rounded to a nanosecond, the resolution of clocks.
       object["seconds"] = std::round(1e9 * medianOf(entry.seconds)) / 1e9;
       text += separator + object.dump();
       separator = ",\n  ";

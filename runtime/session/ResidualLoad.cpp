@@ -10,7 +10,7 @@ namespace fcdp {
 
 namespace {
 
-/// Returns the node that gets what node `saved` has left out of node `owner`'s
+/// Returns the node that gets the residual of node `saved` for node `owner`'s
 /// part.
 uint32_t receiverOf(uint32_t saved, uint32_t owner, uint32_t nodes) {
   uint32_t node = saved % nodes;

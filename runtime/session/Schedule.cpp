@@ -16,7 +16,7 @@ namespace {
 
 using Settings = std::map<std::string, std::string>;
 
-/// The greatest number of steps: all whole numbers up to it are doubles.
+/// The greatest number of steps. All whole numbers up to it are doubles.
 constexpr double kMostSteps = double(int64_t(1) << 53);
 
 std::vector<std::string> split(const std::string &text) {
@@ -130,7 +130,7 @@ private:
     return *number;
   }
 
-  /// 0 if it is not given.
+  /// Returns 0 if it is not given.
   double fraction(const std::string &name) const {
     auto found = given.find(name);
     if (found == given.end())

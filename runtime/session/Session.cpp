@@ -43,8 +43,8 @@ SessionErrorCode codeOf(const std::exception &error,
   return otherwise;
 }
 
-/// A write to a connection whose peer is gone, or to a file that has its
-/// greatest size, is an error to report.
+/// Ignores signals of writes. A write to a connection whose peer is gone, or to
+/// a file that has its greatest size, is an error to report.
 void ignoreSignalsOfWrites() {
   for (int signal : {SIGPIPE, SIGXFSZ}) {
     struct sigaction action = {};
@@ -56,7 +56,7 @@ void ignoreSignalsOfWrites() {
   }
 }
 
-/// The values that several ranks have read: of buffers, and of the parts of
+/// Returns the values that several ranks have read: buffers, and parts of
 /// buckets that have several owners. Every other parameter has one owner.
 std::vector<Fact> sharedValues(const StepPlan &plan, Place place, Step &step) {
   std::vector<Fact> facts;
@@ -123,8 +123,8 @@ Session::Impl::~Impl() {
   if (device.backend && phase != Phase::Closed)
     device.backend->fail("the session was destroyed");
   saver.reset();
-  // The step frees memory, and a device waits for what is in flight before it
-  // gives that back.
+  // The step frees memory, and a device waits for work in flight before it
+  // releases memory.
   if (device.backend && phase != Phase::Closed)
     device.backend->abort();
   step.reset();
@@ -156,7 +156,8 @@ SessionError Session::Impl::conclude(const std::exception &error,
   phase = Phase::Failed;
   if (auto message = alarm.interruption())
     return {SessionErrorCode::Failed, *message};
-  // What the background thread has published is the cause of all else.
+  // A failure that the background thread has published is the cause of all
+  // others.
   if (auto cause = saver ? saver->failure() : std::nullopt)
     return *cause;
   std::string message = error.what();
@@ -274,7 +275,7 @@ static void requireRule(InputRule rule, const StepPlan &plan, size_t index,
                            std::to_string(batch) + ": " + problem);
 }
 
-/// The same for the tensors of batches, whose inputs begin at `first`.
+/// Does the same for the tensors of batches, whose inputs begin at `first`.
 static void requireRules(const std::vector<InputRule> &rules,
                          const StepPlan &plan,
                          std::span<const TensorView> tensors, size_t first,
@@ -391,7 +392,7 @@ RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
   });
   stats.seconds = secondsSince(start);
   countWork(stats, now);
-  // The next step is counted as if there had been no evaluation.
+  // The bytes of the next step are counted as if there had been no evaluation.
   for (auto bytes :
        {&ByteCounters::interSent, &ByteCounters::intraSent, &ByteCounters::h2d,
         &ByteCounters::d2h, &ByteCounters::controlSent})
@@ -403,7 +404,8 @@ RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
 Session::Session(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
 
 Session::~Session() {
-  // A forked child has none of the threads, and shares what they work on.
+  // A forked child has none of the threads, but shares their files and
+  // connections.
   if (!impl->isOfThisProcess())
     (void)impl.release();
 }
@@ -551,7 +553,8 @@ RankStats Session::read() {
       stats.nonfiniteGradient = double(*bucket);
     if (auto norm = impl->step->gradientNorm())
       stats.gradientNorm = *norm;
-    // The host has only issued it: its time is from one end to the next.
+    // The host has only issued the step, so its time is from the end of the
+    // previous one to its own end.
     if (impl->isAhead()) {
       stats.seconds = secondsSince(impl->lastEnd);
       impl->lastEnd = SessionClock::now();
@@ -578,7 +581,7 @@ StepStats Session::combine(const RankStats &own) {
       ranks.push_back(
           RankStats::unpack(std::span(all).subspan(i, packed.size())));
     stats = fcdp::combine(impl->plan.mesh, ranks);
-    // That of a step was known ahead of it.
+    // The weight of a step was known before it ran.
     if (stats.weight)
       impl->requireWeight(*stats.weight, "the evaluation");
     stats.hostCacheBytes = impl->plan.hostBytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of a session tell one another.
+// Exchanges facts between the ranks of a session.
 #include "core/Checksum.h"
 #include "session/FileAgreement.h"
 #include "session/SessionImpl.h"
@@ -37,7 +37,7 @@ Session::Impl::exchangeTexts(const std::optional<SessionError> &problem,
 void Session::Impl::agree(const std::optional<SessionError> &problem,
                           const char *what, const std::vector<Fact> &facts,
                           SessionErrorCode code) {
-  // Of what all ranks have, a checksum says whether it is the same.
+  // For facts that all ranks have, a checksum shows whether they are equal.
   std::vector<Fact> common, ofSome;
   for (const Fact &fact : facts)
     (fact.isOfSome ? ofSome : common).push_back(fact);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checkpoints of a session.
+// Loads and saves the checkpoints of a session.
 #include "session/CheckpointLoad.h"
 #include "session/SessionImpl.h"
 
@@ -12,7 +12,7 @@ namespace fcdp {
 
 namespace {
 
-/// How long other ranks wait for rank 0 to look for a checkpoint, in seconds.
+/// Seconds for which other ranks wait while rank 0 looks for a checkpoint.
 constexpr double kFindSeconds = 60;
 
 /// Throws if training from `step` on would make a run with two histories.
@@ -25,8 +25,8 @@ void checkLatest(const std::string &run, int64_t step) {
         "; resume from the latest one, or save to another folder");
 }
 
-/// The path of a checkpoint without that of its run, which may differ between
-/// nodes: a name, "." for the run itself, or "" for none.
+/// Returns the path of a checkpoint relative to its run, whose path may differ
+/// between nodes: a name, "." for the run itself, or "" for none.
 std::string withoutRun(const std::string &found, const std::string &run) {
   if (found.empty())
     return "";
@@ -39,7 +39,7 @@ std::string withRun(const std::string &name, const std::string &run) {
   return name == "." ? run : (std::filesystem::path(run) / name).string();
 }
 
-/// What ranks compare of a checkpoint that they have read.
+/// Returns the fact by which ranks compare a checkpoint that they have read.
 FileFact checkpointFiles(const std::string &name, const std::string &path,
                          const CheckpointIndex &index) {
   std::vector<std::string> files = {kIndexName};
@@ -82,7 +82,7 @@ void Session::Impl::openRunFolder(const std::string &run) {
         "check of the folder for checkpoints");
   auto problem =
       problemOf(SessionErrorCode::FileFailed, [&] { checkRunFolder(run); });
-  // All have looked when all agree.
+  // All ranks have checked the folder when all agree.
   job->barrier("check of the folder for checkpoints");
   if (isFirst)
     removeRunMark(run);

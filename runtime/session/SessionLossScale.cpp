@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loss scale of a session's steps.
+// Manages the loss scale of a session's steps.
 #include "session/SessionImpl.h"
 
 #include "checkpoint/Json.h"

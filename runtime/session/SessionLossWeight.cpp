@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The weights of the losses of a session's steps and evaluations.
+// Manages the weights of the losses of a session's steps and evaluations.
 #include "session/SessionImpl.h"
 
 #include <algorithm>

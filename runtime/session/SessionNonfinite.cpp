@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a session does about infinite and NaN numbers.
+// Handles infinite and NaN numbers in a session.
 #include "session/SessionImpl.h"
 
 #include <cmath>
@@ -35,7 +35,7 @@ Session::Impl::nonfiniteError(const StepStats &stats) const {
          << lossScale->value() << ", and a smaller one cannot be used";
     return SessionError(SessionErrorCode::NotFinite, text.str());
   }
-  // Gradients that have a step skipped are not judged.
+  // Gradients for which a step is skipped are not an error.
   bool isSettled = stats.skipped && options.onNonfinite == OnNonfinite::Skip;
   if (!stats.nonfinite || isSettled ||
       options.onNonfinite == OnNonfinite::Continue)
@@ -52,7 +52,7 @@ Session::Impl::nonfiniteError(const StepStats &stats) const {
 void Session::Impl::noteNonfinite(const RankStats &stats) {
   if (notFinite)
     return;
-  // This rank alone, whose number is not 0.
+  // This rank alone has the nonfinite number.
   StepStats own = fcdp::combine({1, 1}, {stats});
   own.step = numRead();
   if (own.nonfinite)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The learning rate of a session's steps.
+// Manages the learning rate of a session's steps.
 #include "checkpoint/Json.h"
 #include "session/LostUpdates.h"
 #include "session/SessionImpl.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values in and out of a session.
+// Sets and returns the values of a session's states.
 #include "checkpoint/ReplacedFile.h"
 #include "collectives/Transport.h"
 #include "session/SessionImpl.h"

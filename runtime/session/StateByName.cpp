@@ -49,7 +49,7 @@ struct Region {
   Shape shape;
 };
 
-/// None if the parameter has no such state.
+/// Returns the region, or none if the parameter has no such state.
 std::optional<Region> findRegion(const StepPlan &plan,
                                  const plan::ParameterT &parameter,
                                  plan::StateRole role) {
@@ -60,7 +60,7 @@ std::optional<Region> findRegion(const StepPlan &plan,
   return Region{region, *shape};
 }
 
-/// The part of a parameter that one shard of its bucket holds, in bytes.
+/// The part of a parameter in one shard of its bucket, in bytes.
 struct Piece {
   size_t inParameter, inShard, bytes;
 };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char *kRows = "exchange of rows";
 
-/// Elements that two ranges have in common, in each of them.
+/// The elements that two ranges have in common, with their position in each.
 struct Overlap {
   size_t inPart, inRows, elements;
 };
@@ -108,12 +108,12 @@ private:
 
 } // namespace
 
-/// The rows of each rank but the last ones.
+/// Returns the number of rows of each rank, except for the last ones.
 static int64_t chunkOf(const Shape &shape, uint32_t ranks) {
   return (shape[0] + ranks - 1) / ranks;
 }
 
-/// The first of a rank's rows.
+/// Returns the first of a rank's rows.
 static int64_t firstRowOf(const Shape &shape, uint32_t rank, uint32_t ranks) {
   return std::min(shape[0], int64_t(rank) * chunkOf(shape, ranks));
 }
@@ -150,7 +150,7 @@ void gatherRows(const StepPlan &plan, Job &job, Step &step,
 void scatterRows(const StepPlan &plan, Job &job, Step &step,
                  const NamedState &state, const std::byte *value) {
   Place place = placeOf(plan.mesh, job.rank());
-  // The value is whole.
+  // These states are whole on each rank.
   if (!state.parameter || state.shape.empty())
     return scatterState(plan, place, step, state, value);
   RowExchange(plan, job, step, state).scatter(value);

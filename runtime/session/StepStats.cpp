@@ -36,7 +36,7 @@ double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
   return greatest;
 }
 
-/// The sum of the weights of all losses; none if they have none.
+/// Returns the sum of the weights of all losses; none if they have none.
 std::optional<double> totalWeight(const std::vector<RankStats> &ranks) {
   if (ranks[0].weights.empty())
     return std::nullopt;
@@ -79,13 +79,13 @@ double common(double RankStats::*number, const char *what,
   return first;
 }
 
-/// Not a comparison for equality: an unknown number is negative, and a norm may
-/// be NaN.
+/// Returns the number if it is known. An unknown number is negative, and a norm
+/// may be NaN, so this is not a comparison for equality.
 std::optional<double> known(double number) {
   return number < 0 ? std::nullopt : std::optional(number);
 }
 
-/// Losses come first: their gradients are not finite, either.
+/// Finds nonfinite losses first, because their gradients are not finite either.
 std::optional<Nonfinite> findNonfinite(const std::vector<RankStats> &ranks) {
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     const std::vector<double> &losses = ranks[rank].losses;
@@ -130,7 +130,7 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   stats.loss = meanLoss(mesh, ranks, stats.weight);
   stats.learningRate = common(&RankStats::learningRate, "learning rate", ranks);
   stats.lossScale = known(common(&RankStats::lossScale, "loss scale", ranks));
-  // The same on all ranks.
+  // These numbers are equal on all ranks.
   stats.gradientNorm = known(ranks[0].gradientNorm);
   stats.exposedSeconds = known(ranks[0].exposedSeconds);
   stats.skipped = ranks[0].skipped != 0;

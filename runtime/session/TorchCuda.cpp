@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
-// A header of libtorch's calls it by name, in a virtual function. Programs are
-// not linked with libcudart, so this calls the one that is loaded.
+// A header of libtorch's calls this function by name, in a virtual function.
+// Programs are not linked with libcudart, so this calls the loaded library.
 extern "C" __attribute__((visibility("hidden"))) cudaError_t
 cudaMemGetInfo(size_t *free, size_t *total) {
   return fcdp::CudaLibrary::load()->cudaMemGetInfo(free, total);
@@ -23,9 +23,9 @@ namespace {
 
 using torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator;
 
-/// Serves allocations from the pool of the current thread, or else from
-/// `system`. Raw allocations, which some kernels make for themselves, always
-/// come from `system`. Thread-safe.
+/// Allocates from the pool of the current thread, or else from `system`. Raw
+/// allocations, which some kernels make for themselves, always come from
+/// `system`. Thread-safe.
 class RoutingAllocator final : public ForwardingAllocator {
 public:
   using ForwardingAllocator::ForwardingAllocator;
@@ -104,7 +104,7 @@ c10::DeviceAllocator &routeCudaAllocations(int devices) {
   static CUDAAllocator &system = [devices]() -> CUDAAllocator & {
     CUDAAllocator &own = *c10::cuda::CUDACachingAllocator::get();
     changeCurrentAllocator(std::make_shared<RoutingAllocator>(own));
-    // libtorch does that for the current allocator only.
+    // libtorch initializes only the current allocator.
     own.init(devices);
     return own;
   }();

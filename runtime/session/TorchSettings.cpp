@@ -80,7 +80,7 @@ const char *name(at::Float32MatmulPrecision precision) {
   return "highest";
 }
 
-/// Returns a setting, or none if libtorch refuses to tell it.
+/// Returns a setting, or none if libtorch refuses to return it.
 template <typename Get>
 auto valueOf(Get get) -> std::optional<decltype(get())> {
   try {
@@ -157,7 +157,7 @@ void TorchSettings::apply() const {
   float32.apply();
   if (defaultType != now.defaultType)
     c10::set_default_dtype(defaultType);
-  // It also empties the caches of kernels.
+  // This also empties the caches of kernels.
   if (threads != now.threads)
     at::set_num_threads(threads);
   std::fesetenv(&floats);

@@ -56,7 +56,8 @@ void HostCopies::uploadInputs(size_t set) {
 std::span<std::byte> HostCopies::of(const at::Tensor &tensor) {
   Copy &copy = copies[tensor.const_data_ptr()];
   copy.device = tensor;
-  // Not all of it may be written: constants of the step are there already.
+  // The caller may not overwrite all of it, because constants of the step are
+  // there already.
   if (isUploaded || !copy.host.defined())
     copy.host = tensor.to(at::kCPU);
   return bytesOf(copy.host);

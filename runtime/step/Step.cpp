@@ -88,8 +88,8 @@ void Step::init() {
 
 namespace {
 
-/// Returns the role of the function that runs micro-batch k of a step; the last
-/// one has an outer update in it, or not.
+/// Returns the role of the function that runs micro-batch k of a step. The last
+/// one may contain an outer update.
 plan::Role roleOf(int64_t k, int64_t microBatches, bool overlapsOuter) {
   if (microBatches == 1)
     return overlapsOuter ? plan::Role::only_outer_microbatch
@@ -107,7 +107,7 @@ plan::Role roleOf(int64_t k, int64_t microBatches, bool overlapsOuter) {
 void Step::updateOuter(uint32_t fragment) {
   StepState &state = impl->state;
   ResultPool &memory = impl->outerPool;
-  // Nothing else is in flight meanwhile, as is proved.
+  // The proofs guarantee that nothing else is in flight here.
   state.backend.synchronize();
   memory.beginStep();
   {
@@ -132,8 +132,8 @@ void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
     impl->recorder->beginStep();
   impl->pool().beginStep();
   for (int64_t k = 0; k < plan.microBatches; ++k) {
-    // There are as many sets as there may be unread steps: when the losses of a
-    // step are read, its inputs are free, too.
+    // There are as many sets as there may be unread steps. After the losses of
+    // a step are read, its inputs are free, too.
     impl->filling = state.losses.newest() * plan.microBatches + k;
     fillInputs(k);
     ComputeScope scope(impl->pool(), impl->computeStream);
@@ -161,7 +161,7 @@ void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
   if (impl->recorder)
     impl->recorder->endStep();
   impl->dropResults();
-  // libtorch keeps what it reserves until the pool empties its cache.
+  // libtorch keeps its reserved memory until the pool empties the cache.
   if (impl->usedBytes)
     impl->usedInStep = impl->usedBytes();
   impl->pool().endStep();

@@ -9,7 +9,7 @@ namespace fcdp {
 
 namespace {
 
-/// Moves a storage; all tensors that have it see the new memory. Enqueues the
+/// Moves a storage; all tensors that share it see the new memory. Enqueues the
 /// copy on the compute stream.
 void moveStorage(c10::Storage storage, c10::DataPtr to) {
   auto bytes = int64_t(storage.nbytes());
@@ -28,7 +28,7 @@ void moveResults(StepState &state, std::span<const std::byte> bytes,
     if (data >= bytes.data() && data < bytes.data() + bytes.size())
       moveStorage(tensor.storage(), allocate(tensor.storage().nbytes()));
   }
-  // The stream of the buffer that comes may not wait for the copies.
+  // The stream of the next buffer in that memory may not wait for the copies.
   if (!state.device.is_cpu())
     state.backend.synchronize();
 }

@@ -26,7 +26,7 @@ const std::string kIsArchive =
     "archive; compile it first (fcdp-compile step.pt2 -o step.so)";
 
 std::vector<std::byte> readFile(const std::string &path) {
-  // A pipe is not waited for.
+  // The call does not wait for a pipe.
   FileDescriptor file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status;
   if (!file || fstat(file.get(), &status) != 0)
@@ -48,7 +48,7 @@ std::vector<std::byte> readFile(const std::string &path) {
   return bytes;
 }
 
-/// Returns the bytes that the seal is of, and the hash in it.
+/// Returns the bytes that the seal covers, and the hash in it.
 std::pair<std::span<const std::byte>, std::string>
 checkSeal(std::span<const std::byte> file) {
   std::string_view text(reinterpret_cast<const char *>(file.data()),
@@ -73,8 +73,8 @@ checkSeal(std::span<const std::byte> file) {
   return {file.first(size), hash};
 }
 
-/// Returns memory that a shared object can be loaded from. Whatever happens to
-/// the file later has no effect, and what was checked is what is loaded.
+/// Returns memory that a shared object can be loaded from. Later changes of the
+/// file have no effect, so exactly the checked bytes are loaded.
 FileDescriptor copyToMemory(std::span<const std::byte> bytes) {
   FileDescriptor memory(
       memfd_create("fcdp-step", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -75,7 +75,7 @@ Step::Memory Step::memory() const {
   for (const ResultPool *one : pools)
     bytes = std::max<uint64_t>(bytes, one->regionBytes());
   bytes += impl->pool().systemBytes();
-  // Those of smaller variants are inside those of the greatest.
+  // The inputs of smaller variants are inside those of the greatest.
   const size_t first =
       (state.plan.numVariants() - 1) * state.plan.numStepInputs();
   for (size_t i = first; i < state.inputs.size(); ++i)

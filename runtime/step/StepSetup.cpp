@@ -19,8 +19,8 @@ at::Device deviceOf(const std::optional<CudaDevice> &cuda) {
               : at::Device(at::kCPU);
 }
 
-/// libtorch's name for a CUDA stream that it has not made: its number is the
-/// handle.
+/// Returns libtorch's name for a CUDA stream that it has not made, whose number
+/// is the handle.
 std::optional<c10::Stream> streamOf(const std::optional<CudaDevice> &cuda) {
   if (!cuda)
     return std::nullopt;
@@ -47,7 +47,8 @@ at::Tensor bindSlot(const plan::SlotT &slot, StepState &state) {
   return {};
 }
 
-/// Inputs of a variant are in the memory of those of the greatest one.
+/// Makes the inputs. Those of a variant are in the memory of those of the
+/// greatest one.
 void makeInputs(StepState &state) {
   const StepPlan &plan = state.plan;
   auto make = [&](const plan::InputT &input) {
@@ -91,7 +92,7 @@ void makeOptimizerState(StepState &state) {
   }
 }
 
-/// One of those that a segment runs.
+/// An operation that a segment runs.
 class InSegment final : public PreparedOp {
 public:
   InSegment(GraphSegment &segment, size_t position)
@@ -103,7 +104,7 @@ private:
   const size_t position;
 };
 
-/// Most arguments that one operator has; the stack never grows in a step.
+/// The most arguments of an operator, so that the stack never grows in a step.
 constexpr size_t kStackReserve = 64;
 
 } // namespace

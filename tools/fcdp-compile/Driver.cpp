@@ -63,7 +63,7 @@ private:
 };
 } // namespace
 
-/// Prints the plan that the converted module carries.
+/// Prints the plan in the converted module.
 LogicalResult Driver::print() {
   auto global = module->lookupSymbol<LLVM::GlobalOp>("fcdp_plan");
   llvm::Expected<std::unique_ptr<plan::PlanT>> plan = unpackPlan(
@@ -133,7 +133,7 @@ LogicalResult Driver::runPasses(llvm::raw_ostream &summary) {
     printFacts(facts, summary);
     if (!options.step.pipeline.cluster.empty() && failed(predict(summary)))
       return failure();
-    // The passes that follow are timed in this stage.
+    // The passes after this one are timed in this stage.
     progress.start("describing the step");
     return success();
   }));
@@ -149,7 +149,7 @@ LogicalResult Driver::emit() {
   return success();
 }
 
-/// Whether an input is a plan, as text or in an object.
+/// Returns whether an input is a plan, as text or in an object.
 static bool isPlan(llvm::StringRef bytes) {
   return bytes.starts_with("{") ||
          bytes.starts_with(StringRef(llvm::ELF::ElfMagic, 4));
@@ -182,7 +182,8 @@ LogicalResult Driver::runOnPlan(llvm::StringRef bytes) {
   return options.printPlan ? print() : success();
 }
 
-/// Reads the step with its variants and its evaluation, or the latter alone.
+/// Reads the step with its variants and its evaluation, or the evaluation
+/// alone.
 LogicalResult Driver::readPrograms() {
   OwningOpRef<ModuleOp> evaluation;
   if (!options.evaluation.empty() &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tells an editor about steps at any phase: errors, definitions, hovers.
+// A language server for steps in any phase: errors, definitions, hovers.
 
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"

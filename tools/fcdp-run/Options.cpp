@@ -60,8 +60,8 @@ InputOption splitInput(const std::string &option, const std::string &text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-/// Has whole numbers with an exponent, as `1e6`, taken by all options of
-/// integers. Other texts stay as they are, for the option's own check.
+/// Lets all options of integers accept whole numbers with an exponent, such as
+/// `1e6`. Other texts stay as they are, for the option's own check.
 void takeExponents(CLI::App &app) {
   CLI::Validator expand(
       [](std::string &text) {
@@ -89,7 +89,7 @@ void checkWhatIsRun(const Options &options, const std::string &target) {
     throw std::runtime_error("--target: expected --probe-cluster, too; a step "
                              "was compiled for its target");
   if (options.probe.empty()) {
-    // A checkpoint has all that --weights has.
+    // A checkpoint contains everything that --weights would give.
     bool needsWeights = !options.isResumed;
     for (const auto &[name, isMissing] :
          {std::pair("STEP", options.step.empty()),
@@ -144,7 +144,7 @@ void checkCheckpoints(const Options &options) {
                                ": expected --save-dir, too");
 }
 
-/// Checks that no file is read and written, or written twice.
+/// Checks that no file is both read and written, or written twice.
 void checkFiles(const Options &options) {
   std::vector<NamedFile> read = {
       {"STEP", options.step},
@@ -168,7 +168,7 @@ void checkFiles(const Options &options) {
   checkDistinct(written, read);
 }
 
-/// Checks that what needs a step is given one.
+/// Checks that options that need steps get them.
 void checkSteps(const Options &options) {
   if (!options.profile.empty() && options.steps < 2)
     throw std::runtime_error(
@@ -396,7 +396,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   app.add_option("--threads", options.threads,
                  "Use this many threads per rank; default: cores / ranks of "
                  "this machine")
-      // The launcher of all ranks adds its own to what the user gave.
+      // The launcher of all ranks adds its own value to the user's.
       ->take_last()
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--seed", options.seed,

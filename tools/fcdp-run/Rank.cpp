@@ -38,7 +38,7 @@ std::string joined(const std::vector<std::string> &sentences) {
   return text;
 }
 
-/// Returns whether each rank of a node finds this error by itself.
+/// Returns whether each rank of a node finds this error itself.
 bool isBeforeMeeting(SessionErrorCode code) {
   return code == SessionErrorCode::BadLaunch ||
          code == SessionErrorCode::RendezvousFailed;
@@ -67,7 +67,7 @@ int runRank(const Options &options,
   sessionOptions.onStranger = printWarning;
   if (worldRank(object->plan().mesh, launch.place) == 0)
     sessionOptions.onDevice = printNote;
-  // The process ends immediately, whatever this rank is doing.
+  // The process ends immediately, even if this rank is in a call.
   sessionOptions.onPeerFailure = [&](const std::string &message) {
     failureExit.shared(message);
   };

@@ -6,7 +6,7 @@
 
 namespace fcdp::run {
 
-/// Rows are counted in 64 bits.
+/// Checks that positions of rows fit in 64 bits.
 static void checkPositions(const Options &options, const StepPlan &plan) {
   constexpr int64_t most = int64_t(1) << 60;
   __int128 rows =

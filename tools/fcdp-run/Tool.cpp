@@ -24,7 +24,7 @@
 namespace fcdp::run {
 namespace {
 
-/// The mesh of ranks that this process is to start by itself.
+/// Returns the mesh of ranks that this process starts by itself.
 Mesh ownMesh(const Options &options, const Mesh &compiled) {
   Mesh mesh = compiled;
   if (options.nodes)
@@ -61,7 +61,8 @@ int spawn(Options options, const Mesh &mesh,
       return failBeforeMeeting(error, launch);
     }
   };
-  // Before the ranks are forked, which then have the same temporary names.
+  // This is made before the ranks are forked, so that they have the same
+  // temporary names.
   OutputFiles outputs(outputFiles(options));
   return spawnRanks(
       mesh, rank, [&] { outputs.cleanUp(); },
@@ -111,7 +112,7 @@ int start(const Options &options, const std::optional<Launch> &launch) {
 int runTool(int argc, char **argv) {
   std::optional<Launch> launch;
   try {
-    // The report is for those, too, whose libtorch is another one.
+    // The report is also for users with another libtorch.
     if (std::find(argv, argv + argc,
                   std::string_view("--report-environment")) == argv + argc)
       requireTorchVersion();

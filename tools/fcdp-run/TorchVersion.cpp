@@ -10,8 +10,8 @@
 
 namespace fcdp::run {
 
-/// Returns "major.minor.patch" of PyTorch's number of a version, which has each
-/// of them in a byte, from the most significant one on.
+/// Returns "major.minor.patch" of PyTorch's version number, which has one byte
+/// for each of them, the most significant first.
 static std::string versionOf(uint64_t number) {
   auto part = [&](int shift) {
     return std::to_string((number >> shift) & 0xff);
@@ -22,7 +22,7 @@ static std::string versionOf(uint64_t number) {
 void requireTorchVersion() {
   const std::string built = versionOf(TORCH_ABI_VERSION);
   const std::string found = versionOf(aoti_torch_abi_version());
-  // Patches keep the binary interface.
+  // Patch versions keep the binary interface.
   if (built.substr(0, built.rfind('.')) == found.substr(0, found.rfind('.')))
     return;
   throw std::runtime_error(

@@ -16,7 +16,7 @@
 
 namespace fcdp::run {
 
-/// Whether both are the same folder, which need not exist.
+/// Returns whether both are the same folder, which need not exist.
 static bool isSame(const std::filesystem::path &one,
                    const std::filesystem::path &other) {
   std::error_code missing;
@@ -163,7 +163,7 @@ void TrainingRun::readStepsAhead(std::vector<size_t> bytes) {
 StepNeeds TrainingRun::agreeOnNeeds() {
   if (!mustAgreeOnNeeds)
     return {};
-  // Else the figures of the step before have brought it.
+  // Otherwise the figures of the step before have included it.
   if (!agreed || agreed->step != session.numSteps())
     agreed = {session.numSteps(),
               session.agreeOnNeeds(files.ahead->inspected())};
@@ -224,7 +224,7 @@ void TrainingRun::finishStep() {
     agreed = {session.numSteps(),
               {uint32_t(lastStats.nextVariant), lastStats.nextWeight}};
   lastStats.skippedSteps = skippedSteps += lastStats.skipped;
-  // The same on all ranks, so that all end after the same step.
+  // The signal is the same on all ranks, so that all end after the same step.
   stopped = std::max(stopped, int(lastStats.request));
   if (session.rank() == 0)
     report(files.inputs->epochsOf(lastStats.step - 1));

@@ -50,7 +50,7 @@ void TrainingRun::tellNonfinite(const StepStats &stats) {
   const std::string text = "the loss of the evaluation after step " +
                            std::to_string(stats.step) + " is " +
                            (std::isnan(stats.loss) ? "NaN" : "infinite");
-  // Training goes on, as its own losses are finite.
+  // Training continues, because its own losses are finite.
   if (options.evaluation.isAlone && options.onNonfinite == OnNonfinite::Stop)
     throw std::runtime_error(text);
   if (session.rank() == 0)

@@ -8,10 +8,10 @@
 #include <csignal>
 
 int main(int argc, char **argv) {
-  // Gloo writes to sockets whose peer may be gone: an error to report, not the
-  // end of this process.
+  // If Gloo writes to a socket whose peer is gone, this is an error to report,
+  // and must not end the process.
   std::signal(SIGPIPE, SIG_IGN);
-  // The same holds for a file that reaches the limit of files' sizes.
+  // The same holds for a file that reaches the limit on file sizes.
   std::signal(SIGXFSZ, SIG_IGN);
   fcdp::run::endProcess(fcdp::run::runTool(argc, argv));
 }

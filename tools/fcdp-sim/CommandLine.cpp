@@ -141,7 +141,7 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
   if (llvm::Error error = checkOutputs(
           {{"--trace", options.trace}, {"--report", options.report}}, read))
     return std::move(error);
-  // A step that is planned already has to be of the strategy asked for.
+  // A step that is already planned must have the requested strategy.
   if (!line.compare.empty())
     options.step.given.insert(option::Strategy);
   return options;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Turns training-step archives into MLIR.
+// Translates training-step archives to MLIR.
 
 #include "TestReadPt2.h"
 #include "fcdp/Import/Pt2.h"
@@ -20,16 +20,16 @@
 using llvm::StringRef;
 
 namespace {
-/// The command line, in which MLIR's own function finds the name of the output,
-/// which it empties before it reads the input.
+/// The command line. MLIR's own function finds the name of the output in it,
+/// and empties that file before it reads the input.
 struct Arguments {
   Arguments(int argc, char **argv);
 
   std::vector<std::string> all;
   /// Arguments that are no options.
   std::vector<StringRef> inputs;
-  /// The argument that names the output, and what is in front of the name; none
-  /// for the standard output.
+  /// The argument that names the output, and the text before the name; none for
+  /// the standard output.
   std::optional<size_t> output;
   std::string prefix;
 };

@@ -28,7 +28,7 @@ std::optional<uint64_t> parseWhole(std::string_view text) {
                                                : std::nullopt;
 }
 
-/// Calls `use` with the parts of `text`, at least one.
+/// Calls `use` with each part of `text`, of which there is at least one.
 void forEachPart(std::string_view text, char separator,
                  const std::function<void(std::string_view)> &use) {
   for (;;) {
@@ -46,10 +46,10 @@ void setShuffle(DataOptions &options, std::string_view value) {
     refuse("shuffle", "a seed, a whole number in [0, 2^64)", value);
 }
 
-/// Digits of a decimal number behind and before the point.
+/// The most digits of a decimal number after and before the point.
 constexpr size_t kMostDecimals = 6, kMostDigits = 9;
 constexpr uint64_t kMillion = 1000000;
-/// The greatest period: it is kept as a table.
+/// The greatest period, since it is kept as a table.
 constexpr uint64_t kMostRowsOfPeriod = 100000;
 
 /// Returns a number in millionths, or none unless `text` is a positive decimal
@@ -107,7 +107,7 @@ void setSplit(DataOptions &options, std::string_view value) {
   options.split = value == "train" ? Split::Train : Split::Validation;
 }
 
-/// Returns "0.01" for 10000.
+/// Returns, for example, "0.01" for 10000.
 std::string millionthsText(uint32_t millionths) {
   std::string digits = std::to_string(kMillion + millionths).substr(1);
   return "0." + digits.substr(0, digits.find_last_not_of('0') + 1);

@@ -31,7 +31,7 @@ DataOrder::DataOrder(const DataOptions &options,
 void DataOrder::splitFile(size_t file) {
   constexpr int64_t million = 1000000;
   int64_t rows = rowsOfFiles[file];
-  // Rounded to the nearest number.
+  // The number of rows is rounded to the nearest.
   auto heldOut = int64_t(
       (__int128(rows) * options.validationMillionths + million / 2) / million);
   if (heldOut < 1 || heldOut == rows)
@@ -66,7 +66,7 @@ RowPlace DataOrder::at(int64_t position) const {
     row = Permutation(rows, *options.shuffleSeed, series,
                       uint64_t(count / rows))(row);
   size_t file = series;
-  // Without weights the row counts over all files.
+  // Without weights, rows are counted over all files.
   while (row >= rowsOfFiles[file])
     row -= rowsOfFiles[file++];
   return {file, firstRows[file] + row};

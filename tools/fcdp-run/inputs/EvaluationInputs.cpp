@@ -8,7 +8,7 @@ namespace fcdp::run {
 
 namespace {
 
-/// Returns the first option that asks for evaluations, or null.
+/// Returns the first option that requests evaluations, or null.
 const char *findRequest(const EvaluationOptions &options) {
   if (options.every)
     return "--eval-every";
@@ -21,7 +21,7 @@ const char *findRequest(const EvaluationOptions &options) {
   return options.inputs.empty() ? nullptr : "--eval-input";
 }
 
-/// Those of the options that name an input of the evaluation.
+/// Returns the options that name an input of the evaluation.
 std::vector<InputOption> selectOptions(const StepPlan &plan,
                                        const std::vector<InputOption> &inputs) {
   std::vector<InputOption> selected;

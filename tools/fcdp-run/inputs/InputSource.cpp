@@ -62,7 +62,7 @@ std::unique_ptr<InputSource> openRandom(const std::string &spec,
       limit ? std::optional(parseNumber(*limit, spec)) : std::nullopt, input);
 }
 
-/// `FILE:TYPE` or `FILE:TYPE+SHIFT`.
+/// The parts of `FILE:TYPE` or `FILE:TYPE+SHIFT`.
 struct TokenSpec {
   std::string file, type, shift;
 };
@@ -81,7 +81,7 @@ std::optional<TokenSpec> parseTokens(const std::string &spec) {
                                           : std::nullopt;
 }
 
-/// Whether `text` is a whole element of a list of files.
+/// Returns whether `text` is a whole element of a list of files.
 bool endsAsFile(const std::string &text) {
   return text.ends_with(".npy") || parseTokens(text);
 }

@@ -20,7 +20,7 @@ InputList selectInputs(const StepPlan &plan, bool ofEvaluation) {
   return selected;
 }
 
-/// The option that gives an input its file.
+/// Returns the option that gives an input its file.
 std::string optionName(const plan::InputT &input) {
   return input.evaluation ? "--eval-input" : "--input";
 }

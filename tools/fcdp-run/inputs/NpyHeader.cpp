@@ -12,7 +12,7 @@ namespace fcdp::run {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-/// Magic and version; the length of the header follows.
+/// The bytes of magic and version, which precede the length of the header.
 constexpr size_t kPrefix = 8;
 
 std::optional<DType> dtypeOf(const std::string &descr) {
@@ -37,7 +37,8 @@ std::optional<DType> dtypeOf(const std::string &descr) {
   return std::nullopt;
 }
 
-/// The text of the Python dictionary, and where the data begins.
+/// Returns the text of the Python dictionary, and sets the offset at which the
+/// data begins.
 std::string headerText(std::span<const std::byte> file, size_t &dataOffset) {
   std::string_view bytes(reinterpret_cast<const char *>(file.data()),
                          file.size());
@@ -68,7 +69,7 @@ std::string headerText(std::span<const std::byte> file, size_t &dataOffset) {
                            "' that fcdp-run understands");
 }
 
-/// The text behind `'key' :` in the dictionary.
+/// Returns the text after `'key' :` in the dictionary.
 std::string_view valueOf(std::string_view text, std::string_view key) {
   const std::string quoted = "'" + std::string(key) + "'";
   size_t begin = text.find(quoted);
@@ -82,8 +83,8 @@ std::string_view valueOf(std::string_view text, std::string_view key) {
   return value == text.npos ? std::string_view() : text.substr(value);
 }
 
-/// The part of a value between two characters, the first of which begins it.
-/// `what` is the key.
+/// Returns the part of a value between two characters, the first of which
+/// begins it. `what` is the key.
 std::string_view between(std::string_view value, char open, char close,
                          const char *what) {
   size_t end = value.empty() ? value.npos : value.find(close, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// NumPy's .npy files.
+// Reads NumPy's .npy files.
 #include "checkpoint/MappedFile.h"
 #include "inputs/InputSource.h"
 #include "inputs/NpyHeader.h"
@@ -61,7 +61,7 @@ public:
   }
 
 private:
-  /// Looks at the elements [from, to) of an input that is an index.
+  /// Checks the elements [from, to) of an input that is an index.
   void check(int64_t from, int64_t to) const {
     for (int64_t i = from; input.indexLimit && i < to; ++i)
       checkValue(loadInteger(data.data(), i, formOf(toDType(input.dtype))), i,
@@ -71,7 +71,7 @@ private:
     throw std::runtime_error(describe(path, input) + message);
   }
 
-  /// Whether rows of shape `batch` can be padded.
+  /// Returns whether rows of shape `batch` can be padded.
   bool isSmaller(const Shape &batch) const {
     return !padding.empty() && batch.size() == input.shape.size() &&
            std::equal(batch.begin(), batch.end(), input.shape.begin(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Made-up inputs, the same in every run.
+// Generates inputs, the same in every run.
 #include "inputs/InputSource.h"
 #include "inputs/SplitMix.h"
 #include "session/IntegerAccess.h"
@@ -22,7 +22,8 @@ public:
   uint64_t next() { return mix.next(); }
   /// Returns a random number in (0, 1].
   double uniform() { return (double(next() >> 11) + 1) * 0x1p-53; }
-  /// Box and Muller; one of the two values is thrown away.
+  /// Uses the method of Box and Muller; the second of its two values is not
+  /// used.
   double normal() {
     double radius = std::sqrt(-2 * std::log(uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());
@@ -35,7 +36,7 @@ private:
   SplitMix mix;
 };
 
-/// FNV-1a.
+/// Returns the FNV-1a hash.
 uint64_t hashOf(const std::string &text) {
   uint64_t hash = 0xcbf29ce484222325;
   for (unsigned char c : text)
@@ -48,7 +49,7 @@ void storeAs(std::span<std::byte> out, int64_t position, T value) {
   std::memcpy(out.data() + position * sizeof(T), &value, sizeof(T));
 }
 
-/// The type of a complex number's real part; other types are their own.
+/// Returns the type of a complex number's real part; other types are their own.
 DType partOf(DType type) {
   return type == DType::C64    ? DType::F32
          : type == DType::C128 ? DType::F64

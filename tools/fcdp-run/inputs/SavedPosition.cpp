@@ -9,7 +9,8 @@ namespace fcdp::run {
 
 namespace {
 
-/// No job reads more rows in a step, one for each micro-batch and rank.
+/// The limit on the rows that a job reads in a step, one for each micro-batch
+/// and rank.
 constexpr int64_t kMostRowsOfStep = int64_t(1) << 20;
 
 void compare(const nlohmann::json &saved, const nlohmann::ordered_json &own,
@@ -36,7 +37,8 @@ nlohmann::ordered_json describePosition(const Inputs &inputs, int64_t step) {
 
 std::vector<std::string> goOnAtPosition(const JsonNode &saved, int64_t step,
                                         Inputs &inputs) {
-  // A checkpoint of another program may not say how many rows were read.
+  // A checkpoint of another program may not have the number of rows that were
+  // read.
   if (!saved.has("rows"))
     return {};
   // Steps are fewer than 2^41, so the product does not overflow.

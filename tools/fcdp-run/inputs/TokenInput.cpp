@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Raw files of tokens, split into consecutive windows.
+// Reads raw files of tokens, split into consecutive windows.
 #include "checkpoint/MappedFile.h"
 #include "inputs/InputSource.h"
 #include "session/IntegerAccess.h"

@@ -31,11 +31,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The ranks' own monitors find a dead rank within ten seconds; what has not
-/// ended by then is asked to, and then made to, all within half a minute.
+/// The time for ranks to end by themselves, and after a request. The ranks' own
+/// monitors find a dead rank within ten seconds. Ranks that have not ended by
+/// then are asked to end, and then killed, all within half a minute.
 constexpr std::chrono::seconds kOwnEnd(18), kAskedEnd(5);
 
-/// Whether a run ends with this code because of a signal.
+/// Returns whether a run ends with this code because of a signal.
 bool isStopped(int exitCode) {
   return exitCode == exitCodeOf(SIGTERM) || exitCode == exitCodeOf(SIGINT);
 }
@@ -45,16 +46,16 @@ bool isStopped(int exitCode) {
                            " failed: " + std::strerror(errno));
 }
 
-/// Whoever started this process had it ignore the signal, as nohup does, or a
-/// shell that starts it in the background.
+/// Returns whether the parent of this process made it ignore the signal, as
+/// nohup does, or a shell that starts it in the background.
 bool isIgnored(int signal) {
   struct sigaction action = {};
   return sigaction(signal, nullptr, &action) == 0 &&
          action.sa_handler == SIG_IGN;
 }
 
-/// The system keeps a signal that is blocked, also if it is ignored. So those
-/// are left out.
+/// Returns the signals to watch. The system queues a blocked signal even if it
+/// is ignored, so ignored ones are left out.
 sigset_t watchedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -76,8 +77,8 @@ struct Pipe {
   FileDescriptor reader, writer;
 };
 
-/// Tells the ranks the port of the job's store, which takes threads of the
-/// launcher's and so cannot be started before they are forked.
+/// Sends the ranks the port of the job's store. The store uses threads of the
+/// launcher, so it cannot be started before the ranks are forked.
 class PortAnnouncement {
 public:
   void tell(uint16_t port, size_t ranks) {
@@ -86,8 +87,8 @@ public:
       failCall("write");
   }
 
-  /// Waits; none if the launcher has failed before that. To be called by a
-  /// rank, once.
+  /// Waits for the port. Returns none if the launcher has failed before that. A
+  /// rank must call it exactly once.
   std::optional<uint16_t> hear() {
     pipe.writer = FileDescriptor();
     uint16_t port = 0;
@@ -111,12 +112,12 @@ struct Child {
   bool hasEnded = false;
 };
 
-/// Makes a process that was just forked one that a launcher has started.
+/// Sets up a process that was just forked as one that a launcher has started.
 void leaveLauncher(uint32_t rank, pid_t launcher, int errors,
                    const sigset_t &signals) {
   // Sets the name that `ps` and `top` show: "fcdp-run-12".
   prctl(PR_SET_NAME, ("fcdp-run-" + std::to_string(rank)).c_str());
-  // Does not live longer than its parent, however that ends.
+  // The process does not outlive its parent, even if that is killed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher)
     _exit(EXIT_FAILURE);
@@ -154,13 +155,14 @@ public:
         onSignal(onSignal) {}
   ~Ranks();
 
-  /// What the ranks prove to each other. It is in no environment or file.
+  /// The secret that the ranks prove to each other. It is in no environment or
+  /// file.
   const std::string secret = randomBytes(kSecretBytes);
 
-  /// Forks a process that runs `body`, and ends with the code it returns.
+  /// Forks a process that runs `body`, and ends with the code that it returns.
   void start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
              const RankBody &body);
-  /// Returns the exit code when all have ended.
+  /// Waits until all ranks have ended, and returns the exit code.
   int wait();
 
 private:
@@ -182,9 +184,9 @@ private:
   /// The message about a failed rank, if no rank has printed one.
   std::string lastResort;
   int exitCode = 0;
-  /// The exit code for the signal that ranks were asked to end by, or 0.
+  /// The exit code for the signal by which ranks were asked to end, or 0.
   int stopCode = 0;
-  /// When to send the next, harder signal.
+  /// The time at which the next, harder signal is sent.
   Clock::time_point deadline = Clock::time_point::max();
   int nextSignal = kLaunchersSignal;
 };
@@ -239,7 +241,7 @@ void Ranks::judge(const Child &child, int status) {
   std::string rank = "rank " + std::to_string(child.rank);
   if (WIFSIGNALED(status) && stopCode != 0 &&
       WTERMSIG(status) == kLaunchersSignal) {
-    // It was asked before it could take note.
+    // The signal came before the rank had a handler for it.
     exitCode = exitCode == 0 ? stopCode : exitCode;
     fail(kOwnEnd);
   } else if (WIFSIGNALED(status)) {
@@ -277,7 +279,7 @@ void Ranks::readSignals() {
     if (info.ssi_signo == SIGCHLD)
       continue;
     if (onSignal == OnSignal::Ask && info.ssi_signo != SIGHUP) {
-      // The second one does not wait for a checkpoint.
+      // A second signal does not wait for a checkpoint.
       onSignal = OnSignal::End;
       stopCode = exitCodeOf(int(info.ssi_signo));
       signalAll(kLaunchersSignal);
@@ -289,8 +291,8 @@ void Ranks::readSignals() {
   }
 }
 
-/// A rank that is stopped, as by SIGSTOP, cannot end by itself, and takes no
-/// signal but one.
+/// Returns whether a rank is stopped, as by SIGSTOP. It cannot end by itself,
+/// and only one signal ends it.
 static bool cannotAct(pid_t pid) {
   siginfo_t info = {};
   return waitid(P_PID, pid, &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
@@ -317,7 +319,7 @@ void Ranks::pollOnce() {
   constexpr int tick = 500; // milliseconds; deadlines are seconds
   poll(waited.data(), waited.size(), tick);
   readSignals();
-  // Before the survivors' lines: that a rank was killed explains them.
+  // This comes before the lines of the survivors, which a killed rank explains.
   reap();
   for (size_t i = 0; i < children.size(); ++i)
     if (waited[i + 1].revents)

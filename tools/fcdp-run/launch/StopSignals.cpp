@@ -17,7 +17,7 @@ void note(int signal) { noted = signal == kLaunchersSignal ? SIGTERM : signal; }
 void noteStopSignals() {
   for (int signal : {SIGTERM, SIGINT, kLaunchersSignal}) {
     struct sigaction action = {};
-    // A launcher has its ranks ignore what it passes on itself.
+    // A launcher makes its ranks ignore the signals that it passes on itself.
     if (sigaction(signal, nullptr, &action) != 0 ||
         action.sa_handler == SIG_IGN)
       continue;

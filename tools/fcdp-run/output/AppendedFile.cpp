@@ -28,7 +28,7 @@ void AppendedFile::append(std::string_view record) {
 }
 
 bool AppendedFile::writeWaiting() {
-  // One call, so that a reader sees whole records.
+  // One call writes all, so that a reader sees whole records.
   while (!waiting.empty()) {
     ssize_t wrote = ::write(file.get(), waiting.data(), waiting.size());
     if (wrote == ssize_t(waiting.size())) {

@@ -21,7 +21,7 @@ bool isExistingFolder(const fs::path &path) {
   return fs::is_directory(path, error);
 }
 
-/// The path without links and dots, as far as it exists.
+/// Returns the path without links and dots, as far as it exists.
 fs::path resolve(const fs::path &path) {
   std::error_code error;
   fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
@@ -30,7 +30,7 @@ fs::path resolve(const fs::path &path) {
   return real.has_filename() ? real : real.parent_path(); // behind a slash
 }
 
-/// Identifies a file by its inode, whatever its names.
+/// Identifies a file by its inode, under any of its names.
 using FileId = std::pair<dev_t, ino_t>;
 
 std::optional<FileId> idOf(const fs::path &path) {
@@ -40,7 +40,7 @@ std::optional<FileId> idOf(const fs::path &path) {
   return FileId(status.st_dev, status.st_ino);
 }
 
-/// An output, with what is compared of it.
+/// An output, with the properties that are compared.
 struct Output {
   explicit Output(const NamedFile &file)
       : file(file), path(resolve(file.path)), id(idOf(file.path)),
@@ -62,7 +62,7 @@ struct Output {
                            ": expected " + expected + ", got " + found);
 }
 
-/// Whether both paths name one file, or one that is to be made.
+/// Returns whether both paths name one file, which may not exist yet.
 bool isSameFile(const Output &output, const NamedFile &other) {
   if (isStream(output.file.path) || isStream(other.path))
     return false;
@@ -70,7 +70,7 @@ bool isSameFile(const Output &output, const NamedFile &other) {
   return (id && id == output.id) || output.path == resolve(other.path);
 }
 
-/// Whether one of a folder's files is the output, by another name.
+/// Returns whether one of a folder's files is the output, by another name.
 bool hasFile(const fs::path &folder, const Output &output) {
   if (!output.id)
     return false;
@@ -82,7 +82,7 @@ bool hasFile(const fs::path &folder, const Output &output) {
   return false;
 }
 
-/// The folders of a run that have checkpoints, complete or not.
+/// Returns the folders of a run that have checkpoints, complete or not.
 std::vector<fs::path> checkpointsIn(const fs::path &run) {
   std::vector<fs::path> folders;
   std::error_code error;
@@ -94,7 +94,7 @@ std::vector<fs::path> checkpointsIn(const fs::path &run) {
   return folders;
 }
 
-/// Whether checkpoints are in the folder, which need not be there yet.
+/// Returns whether checkpoints are in the folder, which need not exist yet.
 bool isRun(const NamedFile &input) {
   std::error_code error;
   return input.mayBeFolder ||
@@ -143,7 +143,7 @@ void checkDistinct(const std::vector<NamedFile> &outputs,
       compare(outputs[j]);
     for (const NamedFile &input : inputs) {
       const bool ofRun = isRun(input);
-      // Other folders may be made in that of a run.
+      // Other folders may be made in the folder of a run.
       if (!ofRun || !all[i].isFolder)
         compare(input);
       if (ofRun)

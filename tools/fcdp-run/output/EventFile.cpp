@@ -35,7 +35,7 @@ std::string littleEndian(Number number) {
   return bytes;
 }
 
-/// The checksum as a TFRecord stores it.
+/// Returns the checksum in the form in which a TFRecord stores it.
 std::string maskedCrc(std::string_view bytes) {
   uint32_t crc = crc32c(bytes);
   return littleEndian<uint32_t>(((crc >> 15) | (crc << 17)) + 0xA282EAD8u);

@@ -15,7 +15,7 @@ static void printLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   const std::string line = printable(text) + '\n';
   std::fflush(stdout);
-  // One call, so that lines of several processes do not mix.
+  // One call writes the line, so that lines of several processes do not mix.
   (void)!write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -43,7 +43,7 @@ void FailureExit::silent() { leave(nullptr); }
 
 void FailureExit::leave(const std::string *message) {
   static std::mutex once;
-  // Never unlocked: who comes later waits for the end of the process.
+  // It is never unlocked: later callers wait for the end of the process.
   once.lock();
   if (message)
     printError(*message);

@@ -20,7 +20,7 @@ namespace fcdp::run {
 
 namespace {
 
-/// The step of a line, or none if it is not one that `write` has completed.
+/// Returns the step of a line, or none if `write` has not completed the line.
 std::optional<int64_t> stepOf(const std::string &line) {
   auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("step") ||
@@ -29,11 +29,11 @@ std::optional<int64_t> stepOf(const std::string &line) {
   return json["step"].get<int64_t>();
 }
 
-/// How many bytes the lines up to that of `lastStep` have.
+/// Returns the number of bytes of the lines up to that of `lastStep`.
 uint64_t bytesUpTo(const std::string &path, int64_t lastStep) {
   uint64_t bytes = 0;
   std::ifstream file(path, std::ios::binary);
-  // The last line counts only with its end.
+  // The last line counts only if it is complete.
   for (std::string line;
        lastStep > 0 && std::getline(file, line) && !file.eof();) {
     std::optional<int64_t> step = stepOf(line);
@@ -66,7 +66,7 @@ JsonLog::JsonLog(const std::string &path) : path(path) {
 
 FileDescriptor JsonLog::open(int more) const {
   constexpr mode_t mode = 0666;
-  // A pipe that nobody reads is not waited for.
+  // The call does not wait for a pipe without a reader.
   FileDescriptor opened(::open(
       path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC | more, mode));
   if (!opened)

@@ -33,7 +33,7 @@ bool isFolder(const std::string &path) {
   return path.ends_with('/') || isDirectory(path);
 }
 
-/// Returns the folder that a file, or the files of a folder, are made in.
+/// Returns the folder in which a file, or the files of a folder, are made.
 fs::path folderOf(const std::string &path) {
   fs::path folder = fs::absolute(path);
   if (!folder.has_filename()) // behind a slash
@@ -41,7 +41,7 @@ fs::path folderOf(const std::string &path) {
   return isDirectory(folder) ? folder : folder.parent_path();
 }
 
-/// The lock of an output, the same for all symbolic links to it.
+/// Returns the lock of an output, the same for all symbolic links to it.
 std::string lockName(const std::string &given) {
   std::error_code error;
   const fs::path real = fs::weakly_canonical(fs::absolute(given), error);
@@ -58,7 +58,7 @@ std::string lockName(const std::string &given) {
       .string();
 }
 
-/// Makes the file under its temporary name, and removes it.
+/// Creates the file under its temporary name, and removes it.
 void tryToMake(const NamedFile &file) {
   fs::path folder = folderOf(file.path);
   if (access(folder.c_str(), W_OK) != 0)
@@ -68,7 +68,7 @@ void tryToMake(const NamedFile &file) {
     return;
   if (isFolder(file.path))
     fail(file.option, file.path, "expected the name of a file, got a folder");
-  // Its own name may be too long where the temporary one is not.
+  // The final name may be too long although the temporary one is not.
   struct stat status;
   if (lstat(file.path.c_str(), &status) != 0 && errno != ENOENT)
     fail(file.option, file.path,
@@ -154,7 +154,7 @@ std::vector<std::string> foldersElsewhere() {
   std::error_code none, error;
   fs::path current = fs::current_path(none);
   fs::path temporary = fs::temp_directory_path(error);
-  // As many on all ranks.
+  // All ranks return the same number of folders.
   return {none ? "." : current.string(), error ? "/tmp" : temporary.string()};
 }
 

@@ -25,7 +25,7 @@ std::string bytesText(double bytes) {
   return text;
 }
 
-/// "950", "12.3k", "4.56M"
+/// Returns, for example, "950", "12.3k" or "4.56M".
 std::string countText(double number) {
   constexpr const char *units[] = {"", "k", "M", "G"};
   size_t unit = 0;
@@ -42,7 +42,7 @@ std::string countText(double number) {
   return text;
 }
 
-/// "0:05", "12:30", "3:00:00"
+/// Returns, for example, "0:05", "12:30" or "3:00:00".
 std::string durationText(double seconds) {
   constexpr int64_t minute = 60, hour = 60 * minute;
   constexpr double most = 1e15; // seconds; as an integer it is still right

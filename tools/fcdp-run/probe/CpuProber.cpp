@@ -37,7 +37,7 @@ private:
 CpuProber::CpuProber(Job &job) : Prober(job) {
   const Mesh &mesh = job.mesh();
   CpuBackendOptions made;
-  // A reduction has its input, as much to receive, and its part.
+  // A reduction needs memory for its input, as much to receive, and its part.
   made.deviceBytes =
       std::max(kProbeWindow,
                kMostTransfer * (1 + 2 * std::max(mesh.nodes, mesh.locals)));
@@ -63,8 +63,9 @@ double CpuProber::time(std::initializer_list<StreamId>, const Work &work) {
   return readClock() - begin;
 }
 
-/// Half of the memory that a machine has left is its ranks' devices, the other
-/// half their nodes' host caches: on the CPU they are one.
+/// Sets the memory. Half of the memory that a machine has left is for its
+/// ranks' devices, the other half for their nodes' host caches: on the CPU both
+/// are one memory.
 void CpuProber::divideMemory(double available, ProbedCluster &found) {
   uint64_t half = std::max(uint64_t(available / 2), uint64_t(1));
   found.deviceMemory = half;

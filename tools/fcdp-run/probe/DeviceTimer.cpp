@@ -10,9 +10,9 @@
 
 namespace fcdp::run {
 
-/// The seconds of work in front of what is measured.
+/// The seconds of work before the work that is measured.
 static constexpr double kBacklogSeconds = 4e-3;
-/// The least time of a kernel that counts, as a share of one with the gap.
+/// The least time of a kernel that counts, as a share of its time with the gap.
 static constexpr double kLeastShare = 0.05;
 
 double timeEach(const DeviceTimer &time, const Work &before, int count,

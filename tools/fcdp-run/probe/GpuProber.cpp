@@ -22,23 +22,24 @@ namespace fcdp::run {
 namespace {
 
 constexpr int kRepetitionsOfGpu = 5;
-/// The largest gather, and the share of a GPU's memory that it may be.
+/// The largest gather in bytes, and the divisor of a GPU's memory that limits
+/// it.
 constexpr uint64_t kMostGathered = 256 << 20, kGatheredShare = 16;
-/// Operands of attention have this part of the largest gather.
+/// The divisor of the largest gather that gives the operands of attention.
 constexpr uint64_t kOperandShare = 8;
 /// The first compute capability for which PyTorch has the flash kernel.
 constexpr uint32_t kFlashMajor = 8;
-/// Calls whose issue is timed.
+/// The number of calls whose issue is timed.
 constexpr int kIssuedTransfers = 50;
-/// A clock's tick, where something took less.
+/// The resolution of the clock, for work that takes less.
 constexpr double kTickOfGpu = 1e-9;
 
 class GpuProber : public Prober {
 public:
   GpuProber(const ProbeOptions &options, Job &job, ProbedCluster &found);
 
-  // A GPU's link is faster than a host's memory, and up to ten transfers are
-  // behind one another, as nccl-tests has them.
+  // The link of a GPU is faster than a host's memory, and up to ten transfers
+  // follow each other, as in nccl-tests.
   TransferLimits limits() const override {
     return {kProbeWindow, 0.1, 10, true};
   }
@@ -61,24 +62,24 @@ private:
   void addGroups(GpuRequest &request, Axis axis, uint32_t ranks) const;
   /// Makes the backend, and returns the most processors of a collective.
   uint32_t makeDevice(const GpuRequest &request);
-  /// Returns the first reason that any rank has, or nothing.
+  /// Returns the first reason of any rank, or an empty string.
   std::string firstReason(const std::string &own);
-  /// Returns the types in which all ranks multiply matrices, and adds why the
-  /// others are missing.
+  /// Returns the types in which all ranks multiply matrices, and adds the
+  /// reasons why the others are missing.
   std::vector<DType> findTypes(ProbedGpuFacts &known);
   void measureAttentionOf(ProbedGpuFacts &known, const DeviceTimer &time);
   IssueRates measureHost();
-  /// Returns the host's seconds for a transfer and the event by which compute
-  /// waits for it.
+  /// Returns the host's seconds for issuing a transfer and the event by which
+  /// compute waits for it.
   double secondsOfTransfer(StreamId stream, const Work &transfer);
   double secondsOfGather(Axis axis, StreamId stream);
-  /// Returns the seconds in which the device does the second piece of work on
+  /// Returns the seconds that the device takes for the second piece of work on
   /// the streams.
   double timeBehind(std::initializer_list<StreamId> streams, const Work &before,
                     const Work &work);
   /// Makes libtorch work on the stream for computing.
   c10::StreamGuard useComputeStream() const;
-  /// Frees what libtorch keeps, and returns the bytes in use.
+  /// Frees the memory that libtorch keeps, and returns the bytes in use.
   uint64_t countUsed();
   c10::Device torchDevice() const {
     return {c10::kCUDA, c10::DeviceIndex(gpu->index)};
@@ -92,7 +93,7 @@ private:
   uint64_t usedBeforeLinks = 0;
 };
 
-/// A sentence about when and with what a GPU is measured.
+/// Returns a sentence on the date and the software of the measurement.
 std::string describeMeasurement() {
   std::time_t now = std::time(nullptr);
   char day[32];
@@ -127,7 +128,7 @@ void GpuProber::addGroups(GpuRequest &request, Axis axis,
                           uint32_t ranks) const {
   const uint64_t part = mostPart(ranks);
   request.groups[size_t(axis)] = {{true, true}, {part}, {part}};
-  // A reduction has its input, as much to receive, and its part.
+  // A reduction needs memory for its input, as much to receive, and its part.
   request.deviceBytes = std::max(request.deviceBytes, part * (1 + 2 * ranks));
 }
 
@@ -180,8 +181,8 @@ GpuProber::GpuProber(const ProbeOptions &options, Job &job,
 }
 
 bool GpuProber::joinWorld() {
-  // In one backend with the others, these communicators' memory would count as
-  // theirs.
+  // If one backend had these and the other communicators, their memory would be
+  // counted together.
   countUsed();
   clock.reset();
   backend.reset();
@@ -334,7 +335,7 @@ void GpuProber::measureComputing(ProbedCluster &found) {
   found.f16 = known.rates.best(DType::F16);
   found.memoryBandwidth = known.rates.curve.back().rate;
   found.launchLatency = known.rates.launchLatency;
-  // The code of kernels that operators have loaded.
+  // These bytes are the code of kernels that operators have loaded.
   uint64_t last = countUsed();
   known.context += last - std::min(after, last);
 }
@@ -351,7 +352,7 @@ void GpuProber::measureUnderLoad(ProbedCluster &found) {
 }
 
 void GpuProber::endLinks(ProbedCluster &found) {
-  // Communicators take more at their first collectives.
+  // Communicators allocate more at their first collectives.
   uint64_t used = gpu->usedBytes();
   found.gpu->communicators += used - std::min(usedBeforeLinks, used);
   // The slower of the two counts.

@@ -8,9 +8,10 @@ namespace fcdp::run {
 
 namespace {
 
-/// More than noise: by so much a burst is quicker than what lasts.
+/// The factor above noise by which a burst is faster than the sustained rate.
 constexpr double kBurst = 1.25;
-/// Below this, of the greatest that it may be, sizes are one up to rounding.
+/// The share of the greatest possible determinant below which all sizes are
+/// equal up to rounding.
 constexpr double kLeastDeterminant = 1e-12;
 
 } // namespace
@@ -49,8 +50,9 @@ LinkFigures fitLink(const std::vector<TimedSize> &times) {
   double slope = isSolvable ? (one * b - x * a) / determinant : 0;
   if (latency >= 0 && slope > 0)
     return {latency, 1 / slope};
-  // Noise: no size took longer than another, or less than none at no size. The
-  // largest says most of the bandwidth.
+  // This is noise: no size took longer than another, or a transfer without
+  // bytes would take less than no time. The largest size determines the
+  // bandwidth best.
   return {0, latency < 0 && b > 0 ? xx / b : lastingRate(times)};
 }
 

@@ -21,8 +21,8 @@ namespace fcdp::run {
 
 namespace {
 
-/// A number that tells machines apart, since they were started; exact in a
-/// double.
+/// Returns a number that identifies a machine since its start, and is exact in
+/// a double.
 double identifyMachine() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -30,8 +30,7 @@ double identifyMachine() {
   return double(std::hash<std::string>()(id) >> 12);
 }
 
-/// Returns the bytes that the machine with the least has left for each of its
-/// ranks.
+/// Returns the bytes per rank of the machine that has the least left.
 double findAvailableMemory(Job &job) {
   double own[] = {identifyMachine(), double(availableMemory())};
   std::vector<double> all = job.gather(own, "exchange of the probe");
@@ -56,7 +55,7 @@ void measureLinks(Prober &prober, LinkProbe &links, ProbedCluster &found) {
     found.intra = links.measureCollectives(
         Axis::Local, StreamId::Intra, mesh.locals, found.overLocals, intra);
   prober.endLinks(found);
-  // Along one axis, all ranks are those of that axis.
+  // If there is only one axis, all ranks are those of that axis.
   if (mesh.nodes > 1 && mesh.locals > 1 && prober.joinWorld())
     links.measureCollectives(Axis::World, StreamId::Inter, mesh.size(),
                              found.overWorld, inter);
@@ -91,7 +90,8 @@ void probeCluster(const ProbeOptions &options, Job &job) {
   prober->measureUnderLoad(found);
   progress.clear();
   if (job.rank() == 0) {
-    // What cannot be written is not lost.
+    // The description is printed, too, so that it is not lost if it cannot be
+    // written.
     std::cout << toYaml(found) << std::flush;
     writeWhole("--probe-cluster", options.path, toYaml(found));
   }
@@ -102,7 +102,7 @@ void probeCluster(const ProbeOptions &options, Job &job) {
 
 } // namespace
 
-/// Ends this rank for an error that another one may have caused.
+/// Ends this rank after an error that another rank may have caused.
 [[noreturn]] static void failTransfer(Job &job, FailureExit &failureExit,
                                       const std::string &message) {
   std::string explained = job.explainFailure(message);
@@ -129,9 +129,9 @@ void runProbe(const ProbeOptions &options, const Launch &launch) {
     failureExit.shared(message);
   };
   jobOptions.onStranger = printWarning;
-  // Ranks that measure something else have another plan.
+  // Ranks that run another kind of probe have another plan hash.
   jobOptions.planHash = options.isForGpus ? "probe of GPUs" : "probe";
-  // Between GPUs, only small things go over Gloo.
+  // Between GPUs, Gloo carries only small messages.
   if (options.isForGpus)
     jobOptions.nodeGroups = jobOptions.localGroups = {false, false};
   std::unique_ptr<Job> job = joinJob(jobOptions);

@@ -26,7 +26,7 @@ constexpr int64_t kLeastKeys = 128, kMostKeys = 16384;
 constexpr int64_t kWideHead = 128, kNarrowHead = 64;
 /// The number of keys with which masks and narrow heads are measured.
 constexpr int64_t kUsualKeys = 2048;
-/// No more keys are tried if a forward pass takes longer.
+/// The seconds of a forward pass after which more keys are not tried.
 constexpr double kLongAttention = 0.1;
 
 /// The operands of one call, [batch, head, token, depth]. Memory is in the
@@ -36,15 +36,15 @@ struct Operands {
   /// Not defined unless a mask is given.
   at::Tensor bias;
 
-  /// The operations of the forward pass: two products, of which a causal kernel
-  /// computes half.
+  /// Returns the operations of the forward pass: two products, of which a
+  /// causal kernel computes half.
   double flops() const {
     double square = 2.0 * 2 * double(query.numel()) * double(key.size(2));
     return bias.defined() ? square : square / 2;
   }
 };
 
-/// Returns operands with as many heads as there is memory for.
+/// Returns operands with as many heads as fit in memory.
 Operands makeOperands(const AttentionProbe &probe, int64_t keys, int64_t depth,
                       bool isMasked) {
   auto options =
@@ -127,8 +127,8 @@ Passes makePasses(const AttentionProbe &probe, const Operands &in) {
   return probe.kernel == AttentionKernel::Cudnn ? callCudnn(in) : callFlash(in);
 }
 
-/// The operations of the backward pass over those of the forward pass: five
-/// products, one of which repeats the forward pass.
+/// The operations of the backward pass relative to those of the forward pass:
+/// five products, one of which repeats the forward pass.
 constexpr double kBackwardShare = 2.5;
 
 struct PassRates {
@@ -160,7 +160,7 @@ private:
 };
 
 /// Returns the factor between the rates of two kinds of calls. A description
-/// has one for both passes.
+/// has one factor for both passes.
 double compare(const PassRates &rates, const PassRates &usual) {
   return std::min(std::sqrt(rates.forward / usual.forward * rates.backward /
                             usual.backward),

@@ -18,7 +18,7 @@ namespace {
 /// Long enough for clocks, short enough for types that have no fast kernel.
 constexpr double kEnoughSeconds = 0.02;
 constexpr int64_t kLeastRows = 128, kMostRows = 1024;
-/// More than caches hold.
+/// The bytes of a copy, more than caches hold.
 constexpr int64_t kCopiedBytes = 64 << 20;
 constexpr int kLaunches = 1000;
 

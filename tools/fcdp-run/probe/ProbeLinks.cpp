@@ -11,15 +11,15 @@ namespace fcdp::run {
 namespace {
 
 constexpr size_t kGrowthOfTransfers = 4;
-/// Copies that touch all memory at first, and those in both directions, are of
-/// so many bytes.
+/// The bytes of copies that touch all memory first, and of copies in both
+/// directions.
 constexpr size_t kBlock = 4 << 20;
-/// Copies in both directions take so long in each, if they do not slow down
-/// each other. If they take longer than this factor, they do.
+/// The seconds of copies in each of both directions, if they do not slow each
+/// other down, and the factor from which on they do.
 constexpr double kBothSeconds = 0.04, kSlowedDown = 1.1;
 /// Transfers behind one another take so long together.
 constexpr double kRowSeconds = 0.01;
-/// A clock's tick, where something took less.
+/// The resolution of the clock, for work that takes less.
 constexpr double kLeastSeconds = 1e-9;
 
 } // namespace
@@ -52,8 +52,9 @@ SteadyTime LinkProbe::timeTransfer(const Transfer &transfer, size_t bytes,
   });
 }
 
-/// Lets the ranks of a node transfer one after the other what took
-/// `secondsOfAll` when all did at once.
+/// Returns the number of ranks that share a link. The ranks of a node make the
+/// transfer one after the other, which took `secondsOfAll` when all made it at
+/// once.
 uint32_t LinkProbe::findSharers(const Transfer &transfer, size_t bytes,
                                 double secondsOfAll) {
   std::vector<double> alone;
@@ -66,7 +67,7 @@ std::vector<TimedSize> LinkProbe::measureSizes(const Transfer &transfer,
                                                LinkScatter &scatter) {
   const TransferLimits limits = prober.limits();
   std::vector<TimedSize> times;
-  // Memory that is touched first takes longer.
+  // Accessing memory for the first time takes longer.
   transfer.issue(transfer.mostBytes);
   prober.finish();
   size_t bytes = std::min(kLeastTransfer, transfer.mostBytes);
@@ -87,8 +88,8 @@ std::vector<TimedSize> LinkProbe::measureSizes(const Transfer &transfer,
   }
 }
 
-/// Returns the link that took these times. The largest size shows how many
-/// ranks share it.
+/// Returns the link with these times. The largest size shows how many ranks
+/// share it.
 SharedLink LinkProbe::measureLink(const Transfer &transfer,
                                   const std::vector<TimedSize> &times) {
   SharedLink link{fitLink(times)};
@@ -151,7 +152,7 @@ SharedLink LinkProbe::measureCopies(StreamId stream, LinkScatter &scatter) {
                  (isStore ? device : host) + at, bytes);
     at += bytes;
   };
-  // Memory that is touched first takes longer.
+  // Accessing memory for the first time takes longer.
   for (size_t done = 0; done < kProbeWindow; done += kBlock)
     copy(kBlock);
   prober.finish();
@@ -172,7 +173,7 @@ double LinkProbe::timeCopies(std::initializer_list<StreamId> streams,
 std::optional<double> LinkProbe::measureBothWays(const SharedLink &h2d,
                                                  const SharedLink &d2h) {
   Backend &backend = prober.device();
-  // Each direction has a half of both memories.
+  // Each direction uses a half of both memories.
   std::byte *host = backend.hostBase() + kProbeWindow * job.place().local;
   std::byte *device = backend.deviceBase();
   constexpr size_t half = kProbeWindow / 2;

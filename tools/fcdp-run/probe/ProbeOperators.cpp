@@ -14,13 +14,14 @@ namespace fcdp::run {
 namespace {
 
 constexpr size_t kLeastBytesOfGpu = 1 << 16, kGrowthOfBytes = 4;
-/// Kernels between two marks, so that a mark's own time does not count.
+/// The number of kernels between two marks, so that a mark's own time does not
+/// count.
 constexpr int kInRow = 20;
 constexpr int kLaunchesOfGpu = 100;
 
 } // namespace
 
-/// Returns the rate of copies by the bytes that they access, less the gap.
+/// Returns the rate of copies by the bytes that they access, without the gap.
 static std::vector<RateOfSize> measureCurve(c10::Device device,
                                             const DeviceTimer &time,
                                             const Work &before, double gap,

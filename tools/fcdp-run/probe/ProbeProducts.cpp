@@ -10,13 +10,14 @@
 
 namespace fcdp::run {
 
-/// No larger product is tried of one that takes longer.
+/// The seconds of a product after which no larger one is tried.
 static constexpr double kLongProduct = 5e-3;
-/// The side of a square over its few rows, columns or summands: those of a
-/// small micro-batch, and of the two products of a LoRA adapter.
+/// The side of a square divided by the few rows, columns or summands of a thin
+/// product. It gives the products of a small micro-batch, and the two products
+/// of a LoRA adapter.
 static constexpr int64_t kThinness = 16;
-/// Products in one call, as of the experts of a mixture, and the side of a
-/// square over theirs.
+/// The number of products in one call, as for the experts of a mixture, and the
+/// divisor of their side.
 static constexpr int64_t kBatch = 16, kBatchDivisor = 4;
 
 namespace {
@@ -61,7 +62,7 @@ std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
   std::vector<ProbedProduct> products;
   for (int64_t side = kLeastRowsOfGpu; side <= kMostRowsOfGpu; side *= 2) {
     int64_t thin = side / kThinness;
-    // The square is the last: its time decides whether to go on.
+    // The square is the last, because its time decides whether to continue.
     int64_t part = side / kBatchDivisor;
     for (const Shape &shape :
          {Shape{thin, side, side}, Shape{side, thin, side},

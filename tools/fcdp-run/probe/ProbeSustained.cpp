@@ -14,12 +14,15 @@ namespace fcdp::run {
 
 namespace {
 
-/// Power limits act within milliseconds, a cooler within some seconds.
+/// The duration of the load. Power limits act within milliseconds, a cooler
+/// within some seconds.
 constexpr double kLoadSeconds = 5, kRoundSeconds = 0.5;
-/// The rounds at the end, whose times count, and rounds if a clock is wrong.
+/// The number of rounds at the end whose times count, and a limit on all rounds
+/// in case a clock is wrong.
 constexpr size_t kLastRounds = 3, kMostRounds = 40;
 constexpr double kMostKernels = 20000;
-/// Of three devices a standard deviation says little.
+/// The least number of devices. A standard deviation of three is not
+/// significant.
 constexpr size_t kLeastDevices = 4;
 
 } // namespace
@@ -49,7 +52,7 @@ SustainedFigures measureSustained(c10::Device device,
              out = at::empty({product.m, product.n}, left.options());
   int count =
       int(std::clamp(kRoundSeconds / product.seconds(), 1.0, kMostKernels));
-  // By rank, of each round.
+  // The seconds of each round, by rank.
   std::vector<std::vector<double>> rounds;
   for (double loaded = 0;
        loaded < kLoadSeconds && rounds.size() < kMostRounds;) {

@@ -71,7 +71,7 @@ std::string describeSharing(uint32_t sharers, uint32_t locals) {
          entry("ranks_per_switch", std::to_string(sharers));
 }
 
-/// The bandwidth is that of a sharing domain.
+/// The bandwidth is for a sharing domain.
 std::string describeLink(const char *name, const SharedLink &link,
                          uint32_t locals, const std::string &comment) {
   return std::string(name) + ":" + comment + "\n" +
@@ -80,7 +80,7 @@ std::string describeLink(const char *name, const SharedLink &link,
          describeSharing(link.sharers, locals);
 }
 
-/// A row has the bytes of the whole, of which a rank sends all but one part.
+/// A row has the bytes of the whole, of which a rank sends all except one part.
 std::string describeTable(const char *name, const std::vector<TimedSize> &times,
                           uint32_t ranks, uint32_t nodes) {
   std::string text = "    " + std::string(name) + ":\n";
@@ -128,8 +128,8 @@ std::string describeProducts(const std::vector<ProbedProduct> &products) {
   return text;
 }
 
-/// Shares of the rate of the largest size. Caches make some sizes faster, for
-/// which a description has no words.
+/// Returns shares of the rate of the largest size. Caches make some sizes
+/// faster, which a description cannot express.
 std::string describeCurve(const std::vector<RateOfSize> &curve) {
   std::string text;
   for (const RateOfSize &point : curve)
@@ -138,7 +138,7 @@ std::string describeCurve(const std::vector<RateOfSize> &curve) {
   return entry("memory_curve", "[" + text + "]");
 }
 
-/// A type without products counts as f32, from which libraries convert.
+/// A type without products gets the rate of f32, from which libraries convert.
 std::string describeFlops(const ProbedCluster &cluster) {
   std::string text;
   for (const auto &[type, rate] :
@@ -160,7 +160,7 @@ std::string describeFlops(const ProbedCluster &cluster) {
   return text;
 }
 
-/// Shares of the rate of products in operands of the same type.
+/// Returns shares of the rate of products in operands of the same type.
 std::string describeShares(const char *key,
                            const std::vector<RateOfKeys> &rates, double whole) {
   std::string text;

@@ -9,10 +9,10 @@ namespace fcdp::run {
 
 namespace {
 
-/// A span takes some 200 bytes of text, so that a file has some 200 MB at most,
-/// if the spans of two ranks are no more.
+/// The most spans that are kept. A span takes some 200 bytes of text, so a file
+/// has some 200 MB at most, unless the spans of two ranks are more.
 constexpr size_t kMostSpans = size_t(1) << 20;
-/// The quickest of some round trips says most of a clock.
+/// The number of round trips. The fastest of them determines a clock best.
 constexpr int kRoundTrips = 5;
 constexpr const char *kWhat = "exchange of the trace";
 
@@ -37,7 +37,8 @@ void answer(Transport &control, const StepRecorder &recorder) {
   }
 }
 
-/// When the step of `rank` began, by the clock of rank 0, which asks.
+/// Returns the begin of the step of `rank` by the clock of rank 0, which asks
+/// for it.
 double askBegin(Transport &control, uint32_t rank) {
   double begin = 0, quickest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kRoundTrips; ++i) {
@@ -56,7 +57,8 @@ double askBegin(Transport &control, uint32_t rank) {
   return begin;
 }
 
-/// Begins and ends in seconds from the step's beginning, stream by stream.
+/// Returns begins and ends in seconds from the step's beginning, stream by
+/// stream.
 std::vector<double> pack(const StepRecorder &recorder) {
   std::vector<double> times;
   for (size_t stream = 0; stream < kNumStreams; ++stream)
@@ -66,7 +68,7 @@ std::vector<double> pack(const StepRecorder &recorder) {
   return times;
 }
 
-/// `own` has as many spans.
+/// `own` has the same number of spans.
 RankTrace unpack(uint32_t rank, double begin, const std::vector<double> &times,
                  const StepRecorder &own) {
   RankTrace trace;

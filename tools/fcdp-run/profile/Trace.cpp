@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 bool isOverNodes(plan::Axis axis) { return axis != plan::Axis::local; }
 
-/// Returns fcdp-sim's name for what an operation does.
+/// Returns fcdp-sim's name for the activity of an operation.
 std::string activityOf(const plan::OpT &op) {
   if (auto *gather = op.body.Asall_gather())
     return isOverNodes(gather->axis) ? "inter gather" : "intra gather";
@@ -47,7 +47,7 @@ std::optional<size_t> bucketOf(const plan::OpT &op) {
   });
 }
 
-/// `aten.mm.default`, or `all_gather` and the unit whose bucket it is for.
+/// Returns `aten.mm.default`, or `all_gather` and the unit of its bucket.
 std::string labelOf(const plan::OpT &op, const StepPlan &plan) {
   if (auto *call = op.body.Asaten_call())
     return operatorName(*call);

@@ -178,7 +178,7 @@ void addLimits(Lines &lines) {
   }
 }
 
-/// Adds the numbers that launchers give, and names of further variables, whose
+/// Adds the numbers that launchers set, and names of further variables, whose
 /// values may be keys or addresses.
 void addVariables(Lines &lines) {
   constexpr std::array shown = {

@@ -38,9 +38,9 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
       float an `f64`, and a data type is one of integers, floats or complex numbers.
     - (C5) `undefined` is strictly ascending, and within the number of returns.
     - (C6) No tensor has more than 2^48 bytes.
-    - (C7) The shape of the first result follows from those of the operands, for
-      the operators in the table of `ResultShapes.cpp`: elementwise ones, views,
-      reductions, products of matrices, and those that take a size.
+    - (C7) The shape of the first result follows from the shapes of the operands, for
+      the operators in the table of `ResultShapes.cpp`: elementwise operators, views,
+      reductions, products of matrices, and operators with a size as argument.
   }];
   let arguments = (ins StrAttr:$callee, Variadic<AnyRankedTensor>:$operands,
                        StrArrayAttr:$argNames, ArrayAttr:$args,

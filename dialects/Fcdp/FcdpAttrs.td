@@ -69,7 +69,7 @@ def Fcdp_AccumulateAttr : Fcdp_BareEnumAttr<Fcdp_Accumulate, "accumulate_mode">;
 
 def Fcdp_Accumulation : Fcdp_Enum<"Accumulation", "the way in which "
     "gradients are accumulated over the micro-batches of a step: reduced over all ranks "
-    "each time, reduced within the node (`node_host`: with the sum in host memory), "
+    "each time, reduced within the node (`node_host`: accumulated in host memory), "
     "or unreduced until the end", [
   I32EnumAttrCase<"sharded", 0>, I32EnumAttrCase<"node", 1>,
   I32EnumAttrCase<"full", 2>, I32EnumAttrCase<"node_host", 3>]>;
@@ -82,7 +82,7 @@ def Fcdp_Collectives : Fcdp_Enum<"Collectives", "the steps of a collective over 
 def Fcdp_CollectivesAttr : Fcdp_BareEnumAttr<Fcdp_Collectives, "collectives">;
 
 def Fcdp_Wire : Fcdp_Enum<"Wire", "the form in which values are sent between "
-    "nodes: as they are (`raw`), as differences from those that were gathered last "
+    "nodes: without coding (`raw`), as differences from the values gathered last "
     "(`delta`), with coded exponents (`coded`), or rounded to codes of 8 or 4 bits "
     "(`int8`, `int4`)", [
   I32EnumAttrCase<"raw", 0>, I32EnumAttrCase<"delta", 1>,
@@ -136,15 +136,15 @@ def Fcdp_LayoutKind : Fcdp_Enum<"LayoutKind", "the blocks of a bucket's members 
 def Fcdp_LayoutAttr : Fcdp_Attr<"Layout", "layout"> {
   let summary = "the layout of members, which says where shards may split them: `flat`, `ragged<16>`, `owned`, `blocks<256>` or `whole`";
   let description = [{
-    With `flat`, members may be split at any element, as element-wise optimizers
-    allow. With `ragged<N>`, blocks of N rows of dimension 0 are never split;
-    `ragged<1>` is sharding by rows. With `owned`, matrices are never split, as
-    Muon needs them: the last two dimensions of a 3-D tensor are a matrix, and
-    any other tensor of two or more dimensions is one matrix as a whole. A
-    tensor of fewer dimensions may be split at any element. With `blocks<N>`,
-    blocks of N elements are never split, and members and shards begin at
-    multiples of N, so that a number for each block has its place, too. With
-    `whole`, members are never split, as Adafactor needs them.
+    With `flat`, members may be split at any element, as element-wise optimizers allow.
+    With `ragged<N>`, blocks of N rows of dimension 0 are never split; `ragged<1>` is
+    sharding by rows. With `owned`, matrices are never split, as Muon needs them: the
+    last two dimensions of a 3-D tensor are a matrix, and any other tensor of two or
+    more dimensions is one matrix as a whole. A tensor of fewer dimensions may be split
+    at any element. With `blocks<N>`, blocks of N elements are never split, and members
+    and shards begin at multiples of N, so that a state with one number for each block
+    is divided in the same way. With `whole`, members are never split, as Adafactor
+    needs them.
 
     Constraints:
     - (C1) `ragged` has a positive number of rows, and `blocks` of elements; the others have none.
@@ -264,10 +264,11 @@ def Fcdp_SGDAttr : Fcdp_OptimizerAttrDef<"SGD", "sgd"> {
 def Fcdp_AdafactorAttr : Fcdp_OptimizerAttrDef<"Adafactor", "adafactor"> {
   let summary = "Adafactor (arXiv 1804.04235), as torch.optim.Adafactor";
   let description = [{
-    The second moment of a parameter of two or more dimensions is the product of
-    means over its last dimension, `row_var`, and over the one before, `col_var`. Any
-    other parameter has one number for each element, `variance`. Parameters are whole on the rank that
-    owns them, since their root mean square, and that of the update, are part of it.
+    The second moment of a parameter of two or more dimensions is the product of means
+    over its last dimension, `row_var`, and over the dimension before it, `col_var`. Any
+    other parameter has one number for each element, `variance`. Parameters are whole on
+    the rank that owns them, because the update needs their root mean square and the
+    root mean square of the update itself.
 
     Constraints, as torch.optim.Adafactor has them:
     - (C1) All numbers are finite `f64`; all but `beta2_decay` are not negative.
@@ -288,14 +289,14 @@ def Fcdp_AdafactorAttr : Fcdp_OptimizerAttrDef<"Adafactor", "adafactor"> {
 def Fcdp_OuterAttr : Fcdp_Attr<"Outer", "outer"> {
   let summary = "rare synchronization of nodes by outer steps (DiLoCo, arXiv 2311.08105)";
   let description = [{
-    Nodes train by themselves. After every `every` steps, the mean over nodes of the
-    difference between the outer parameters and those that a node has reached is a
-    gradient, with which stochastic gradient descent with `lr`, `momentum` and
-    `nesterov` updates the outer parameters. All nodes go on from there. Buckets are
-    divided into `fragments`, which take turns: fragment p is synchronized after step t
-    if t - p `every` / `fragments` is a multiple of `every`. With `overlap`, that runs in the
-    last micro-batch of the step behind it, whose gradients are those of the parameters from
-    before.
+    Nodes train by themselves. After every `every` steps, the outer parameters minus a
+    node's own parameters, averaged over all nodes, are a gradient. Stochastic gradient
+    descent with `lr`, `momentum` and `nesterov` updates the outer parameters by it, and
+    all nodes continue from the result. Buckets are divided into `fragments`, which are
+    synchronized in turn: fragment p is synchronized after step t if t - p `every` /
+    `fragments` is a multiple of `every`. With `overlap`, the synchronization runs in
+    the last micro-batch of the next step, whose gradients are computed with the earlier
+    parameters.
 
     Constraints:
     - (C1) `every` is from 1 to 2^31 - 1, and `fragments` from 1 to `every`.
@@ -316,7 +317,7 @@ def Fcdp_GroupAttr : Fcdp_Attr<"Group", "group"> {
   let summary = "the settings of the optimizer for parameters of a group";
   let description = [{
     `lr` is a factor of the learning rate, which the runtime sets for each step.
-    `weight_decay` replaces the optimizer's.
+    `weight_decay` replaces the optimizer's weight decay.
 
     Constraints:
     - (C1) All numbers are finite `f64` and not negative.

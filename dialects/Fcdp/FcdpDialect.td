@@ -13,11 +13,11 @@ def Fcdp_Dialect : Dialect {
     `fcdp.phase` names the current one, and every operation has traits that say
     in which phases it may appear.
 
-    1. **imported**: one function `@step` computes loss and gradients of one
-       rank's micro-batch. Parameters, buffers and inputs are symbols. A function
-       `@evaluate`, if there is one, computes a loss alone, of the same
-       parameters. A step of several shapes has a function for each: `@step`,
-       `@step.1` and so on, from the smallest to the greatest.
+    1. **imported**: one function `@step` computes loss and gradients of one rank's
+       micro-batch. Parameters, buffers and inputs are symbols. A function `@evaluate`,
+       if there is one, computes only a loss, of the same parameters. A step of several
+       shapes has a function for each: `@step`, `@step.1` and so on, from the smallest
+       to the greatest.
     2. **sharded**: parameters are sharded over a mesh and grouped in buckets.
        Gathers, reductions, host-cache copies and the optimizer are operations
        with value semantics. The step is a family of functions.
@@ -28,9 +28,9 @@ def Fcdp_Dialect : Dialect {
     4. **planned**: every buffer has a location in an arena, and every token is
        an event. `fcdp.event` on an argument is the event of the live-in token.
 
-    These attributes may stand on operations. Any other `fcdp` attribute is an
-    error. Passes write them, and a given one takes precedence over what a pass
-    would choose.
+    Operations may have the following attributes. Any other `fcdp` attribute is an
+    error. Passes write them, and an attribute that is given takes precedence over a
+    pass's own choice.
 
     | attribute | on | value |
     |---|---|---|
@@ -43,16 +43,16 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.loss_weight` | module | string: the input of the step, and of its evaluation, whose sum is the weight of a micro-batch's loss |
     | `fcdp.micro_batches` | module | positive `i64`: micro-batches per optimizer step (default: 1) |
     | `fcdp.clip_norm` | module | finite, positive `f64`: the norm that all gradients are clipped to; absent: they are not clipped |
-    | `fcdp.outer` | module | an outer optimizer: nodes train by themselves, and are synchronized by it after some steps |
-    | `fcdp.own_scale` | update, clipping | unit: `scale` is the user's own; otherwise it is 1 / (ranks x micro-batches), with outer steps those of a node |
-    | `fcdp.wrap` | module | string: which parameters are gathered together, as the option `wrap` has it; absent: those of a unit |
+    | `fcdp.outer` | module | an outer optimizer: nodes train by themselves, and it synchronizes them after some steps |
+    | `fcdp.own_scale` | update, clipping | unit: `scale` is the user's own; otherwise it is 1 / (ranks x micro-batches), where outer steps count only the ranks of a node |
+    | `fcdp.wrap` | module | string: which parameters are gathered together, as the option `wrap` has it; absent: the parameters of a unit |
     | `fcdp.bucket_bytes` | module | positive `i64`: the limit on the size of merged buckets in bytes |
     | `fcdp.open_sharding` | module | unit: `--fcdp-decide` may change the sharding of buckets |
     | `fcdp.open_merging` | module | unit: `--fcdp-decide` may merge buckets |
     | `fcdp.strategy` | module | string: the preset that was applied, or `auto` |
     | `fcdp.prefetch` | module, gather, load | `i64` from 0 on: units that gathers are issued ahead, by default or for one copy |
     | `fcdp.prefetched` | module | unit: gathers have been moved ahead |
-    | `fcdp.reductions` | module, accumulate, store | positive `i64`: units whose reductions may run at once, by default or for one sum |
+    | `fcdp.reductions` | module, accumulate, store | positive `i64`: units whose reductions may run at once, by default or for one accumulator |
     | `fcdp.role` | function | the role in the family of functions |
     | `fcdp.variant` | function | `i64` from 0 on: the variant of a step of several shapes that this micro-batch is of, or the fragment that this outer update synchronizes |
     | `fcdp.recompute` | `aten.call` | bool: the backward pass computes this call of the forward pass again |

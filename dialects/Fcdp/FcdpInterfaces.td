@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes ask of an operation without knowing which one it is.
+// The interfaces by which passes ask an operation without knowing its type.
 #ifndef FCDP_FCDP_INTERFACES
 #define FCDP_FCDP_INTERFACES
 
@@ -48,7 +48,7 @@ def OptimizerAttrInterface : AttrInterface<"OptimizerAttrInterface"> {
 
 def StreamedOpInterface : Fcdp_OpInterface<"StreamedOpInterface"> {
   let description = [{
-    An operation that is issued on a stream. One without the attribute `stream`
+    An operation that is issued on a stream. An operation without the attribute `stream`
     runs on `compute`.
   }];
   let methods = [
@@ -106,12 +106,12 @@ def BufferedOpInterface : Fcdp_OpInterface<"BufferedOpInterface"> {
 
 def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface"> {
   let description = [{
-    A collective over axes of the mesh. Each rank contributes its input and
-    holds the result: a gather puts the inputs in order, a reduction sums them
-    and keeps the rank's part.
+    A collective over axes of the mesh. Each rank contributes its input and gets a
+    result: a gather puts the inputs in order, and a reduction sums them and keeps the
+    rank's part.
   }];
   let methods = [
-    InterfaceMethod<"Returns what this rank contributes.",
+    InterfaceMethod<"Returns this rank's contribution.",
       "::mlir::Value", "getInput">,
     InterfaceMethod<"Returns the parameter or bucket that it serves.",
       "::mlir::FlatSymbolRefAttr", "getSourceAttr">,

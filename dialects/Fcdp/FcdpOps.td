@@ -54,10 +54,10 @@ def Fcdp_ReadLossScaleOp : Fcdp_Op<"read_loss_scale", !listconcat(
     [MemoryEffects<[MemRead<State>]>, TakesNoTime, RunsNothing], Always)> {
   let summary = "read the factor by which the loss is scaled";
   let description = [{
-    The backward pass begins with the loss scale instead of one, so that small
-    gradients do not become zero in f16. `fcdp.unscale_gradients` divides by it. The
-    program that runs the step sets it before each step. It is a power of two in
-    practice, by which products are exact.
+    The backward pass begins with the loss scale instead of 1, so that small gradients
+    do not become zero in f16. `fcdp.unscale_gradients` divides by it. The program that
+    runs the step sets it before each step. In practice it is a power of two, so
+    multiplying by it is exact.
 
     Example:
     ```mlir
@@ -72,12 +72,12 @@ def Fcdp_ReadLossWeightOp : Fcdp_Op<"read_loss_weight", !listconcat(
     [MemoryEffects<[MemRead<State>]>, TakesNoTime, RunsNothing], Always)> {
   let summary = "read the factor by which the micro-batch's loss counts";
   let description = [{
-    The backward pass begins with this factor, times the loss scale if there is one, so
-    that the mean of the gradients over ranks and micro-batches is that of the losses
-    weighted by the input that `fcdp.loss_weight` names. The program that runs the step
-    sets it before each micro-batch: the micro-batch's weight, divided by the mean weight
-    of all micro-batches of the step on all ranks. If it is 0, packs of gradients are
-    filled with zeros, also where gradients are NaN.
+    The backward pass begins with this factor, times the loss scale if there is one. So
+    the mean of the gradients over ranks and micro-batches is the gradient of the mean
+    loss, weighted by the input that `fcdp.loss_weight` names. The program that runs the
+    step sets it before each micro-batch: the micro-batch's weight, divided by the mean
+    weight of all micro-batches of the step on all ranks. If the factor is 0, packs of
+    gradients are filled with zeros, even if gradients are NaN.
 
     Example:
     ```mlir
@@ -215,15 +215,15 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
      BufferedOpInterface, StorageOpInterface], FromSharded)> {
   let summary = "gather the shards of a parameter or bucket over mesh axes";
   let description = [{
-    The result holds the inputs of the ranks along `axes`, in order. Over both
-    axes it is the whole, in the order of the shards. Over `node` it is a node
-    slice, and over `local` it is the whole, from node slices. `range` numbers
-    the live ranges of a unit's gathered copy within a function. Without `range`
-    the input is a reduced gradient, or difference of outer steps, and the result is the
-    larger part of it that a rank owns. With `into` the result is the memory of a state and stays
-    there for later functions. With `delta` a rank sends the difference of its input
-    from its part of that state, which has the result of the gather before; the result
-    is the same as without.
+    The result holds the inputs of the ranks along `axes`, in order. Over both axes it
+    is the whole bucket, in the order of the shards. Over `node` it is a node slice, and
+    over `local` it is the whole, from node slices. `range` numbers the live ranges of a
+    unit's gathered copy within a function. Without `range` the input is a reduced
+    gradient, or a difference of outer steps, and the result is the larger part of it
+    that a rank owns. With `into` the result is in the memory of a state and stays there
+    for later functions. With `delta` a rank sends the difference of its input from its
+    part of that state, which has the result of the previous gather; the result is the
+    same as without `delta`.
 
     Example:
     ```mlir
@@ -288,11 +288,11 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
      StorageOpInterface], FromSharded)> {
   let summary = "reduce over mesh axes and keep this rank's part";
   let description = [{
-    Sums in f32, in the order of the ranks, and rounds once to the result's
-    type. Over both axes the result has the same bits as a reduction over
-    `local` in the input's type followed by one over `node`. With the code `int8` or
-    `int4`, ranks send rounded values; `residual` has what they have left out, which they
-    add before they round the next time.
+    Sums in f32, in the order of the ranks, and rounds once to the result's type. Over
+    both axes the result has the same bits as a reduction over `local` in the input's
+    type followed by one over `node`. With the code `int8` or `int4`, ranks send rounded
+    values. `residual` has their rounding errors, which they add to the next values
+    before rounding.
 
     Example:
     ```mlir
@@ -393,8 +393,9 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", !listconcat(
     Constraints:
     - (C1) Every value has a parameter; parameters are distinct members of `bucket`, and
       values have their shapes.
-    - (C2) The result is the whole bucket, in its `reduce` type if it has one; without
-      it, values have the result's element type, and else floats.
+    - (C2) The result is the whole bucket, in its `reduce` type if it has one, and
+      values are then floats of any type. Without a `reduce` type, values have the
+      result's element type.
     - (C3) `buffer` is given in the planned phase.
     - (C4) `buffer`, where given, is device memory for the result.
     - (C5) `in_place` are distinct parameters of the values. In the planned phase
@@ -425,10 +426,10 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
      StorageOpInterface], FromSharded)> {
   let summary = "accumulate a gradient";
   let description = [{
-    `overwrite` starts a new sum. If `target` is a bucket, the accumulator is
-    its state `grad`. Sums that are not yet reduced over all ranks have states
-    of their own. A `late` accumulate runs on the stream of its value, not on
-    `compute`, and may be in flight when its function ends.
+    `overwrite` starts a new accumulation. If `target` is a bucket, the accumulator is
+    its state `grad`. Accumulators that are not yet reduced over all ranks have separate
+    states. A `late` accumulate runs on the stream of its value, not on `compute`, and
+    may be in flight when its function ends.
 
     Example:
     ```mlir
@@ -468,8 +469,8 @@ def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
     FromSharded)> {
   let summary = "add gradients to an accumulator from host memory";
   let description = [{
-    A load brings the accumulator from host memory before. A store writes the
-    result back after, except in the last micro-batch.
+    An earlier load brings the accumulator from host memory. A later store writes the
+    result back, except in the last micro-batch.
 
     Example:
     ```mlir
@@ -526,10 +527,9 @@ def Fcdp_UnscaleGradientsOp : Fcdp_Op<"unscale_gradients", !listconcat(
      RunsOperators], FromSharded)> {
   let summary = "divide all gradients by the loss scale";
   let description = [{
-    The accumulated gradients of all trained parameters are divided by what
-    `fcdp.read_loss_scale` returns in this step, as torch.amp.GradScaler.unscale_
-    does. The ranks agree whether any gradient is infinite or NaN, by which the step
-    may be skipped.
+    The accumulated gradients of all trained parameters are divided by the value of
+    `fcdp.read_loss_scale` in this step, as by torch.amp.GradScaler.unscale_. The ranks
+    agree whether any gradient is infinite or NaN. In that case the step may be skipped.
 
     Example:
     ```mlir
@@ -544,11 +544,10 @@ def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
      RunsOperators], FromSharded)> {
   let summary = "clip the norm of all gradients";
   let description = [{
-    The norm is that of the accumulated gradients of all trained parameters, on
-    all ranks, times `scale`. If it exceeds `max_norm`, the accumulators are
-    multiplied by `max_norm` / (norm + 1e-6), as in
-    torch.nn.utils.clip_grad_norm_. Sums of squares are added in the order of
-    the shards.
+    The norm of the accumulated gradients of all trained parameters, over all ranks, is
+    multiplied by `scale`. If the product exceeds `max_norm`, the accumulators are
+    multiplied by `max_norm` / (norm + 1e-6), as in torch.nn.utils.clip_grad_norm_. Sums
+    of squares are added in the order of the shards.
 
     Example:
     ```mlir
@@ -565,10 +564,10 @@ def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
 
 def Fcdp_OuterDifferenceOp : Fcdp_UserOp<"outer_difference", !listconcat(
     [BufferedOpInterface, StorageOpInterface], FromSharded)> {
-  let summary = "subtract a node's parameters from the outer ones";
+  let summary = "subtract a node's parameters from the outer parameters";
   let description = [{
-    The difference is that of the states `outer` and `master` or, without one, `shard`.
-    It is computed in f32 and rounded to the result's type.
+    The result is the state `outer` minus the state `master` or, without a master, minus
+    `shard`. It is computed in f32 and rounded to the result's type.
 
     Example:
     ```mlir
@@ -593,9 +592,10 @@ def Fcdp_OuterUpdateOp : Fcdp_UserOp<"outer_update", !listconcat(
     [StorageOpInterface], FromSharded)> {
   let summary = "update the outer parameters, from which nodes go on";
   let description = [{
-    `value` is the sum of the nodes' differences, and `scale` times it the gradient with
-    which the module's outer optimizer updates the states `outer` and `outer_momentum`.
-    The states `master` and `shard` become the outer parameters, rounded to their types.
+    `value` is the sum of the nodes' differences. The gradient is `scale` times `value`,
+    and with it the module's outer optimizer updates the states `outer` and
+    `outer_momentum`. The states `master` and `shard` become the outer parameters,
+    rounded to their types.
 
     Example:
     ```mlir
@@ -646,10 +646,9 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
      StorageOpInterface], FromSharded)> {
   let summary = "load this rank's node slice of a bucket from host memory";
   let description = [{
-    A slice of a gradient accumulator is loaded for an addition to it. With
-    `into` the result is the memory of a state and stays there for the next
-    function. That is possible on nodes of one rank, where the slice is the
-    whole bucket.
+    A slice of a gradient accumulator is loaded for an addition to it. With `into` the
+    result is in the memory of a state and stays there for the next function. That is
+    possible on nodes of one rank, where the slice is the whole bucket.
 
     Example:
     ```mlir
@@ -710,8 +709,8 @@ def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
      TakesNoTime], FromScheduled)> {
   let summary = "make a stream wait for a token";
   let description = [{
-    A token that is an argument of the function was recorded by the previous
-    function, whose result of the same number it is.
+    A token that is an argument of the function is the result of the same number of the
+    previous function, which recorded it.
 
     Example:
     ```mlir
@@ -732,11 +731,11 @@ def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
      OrdersStreams, TakesNoTime, RunsNothing], FromScheduled)> {
   let summary = "release the memory of a value for reuse";
   let description = [{
-    All uses of the value, on all streams, precede what `compute` does next, and
-    what any stream does after a wait for `compute`. If `stream` is given, that
-    holds for this stream instead. Then the value may be in use when the
-    function ends, and its memory is free only after a wait for the token that
-    the function returns.
+    All uses of the value, on all streams, precede the next operation of `compute`, and
+    all operations of any stream after a wait for `compute`. If `stream` is given, this
+    is true of that stream instead of `compute`. Then the value may be in use when the
+    function ends, and its memory is free only after a wait for the token that the
+    function returns.
 
     Example:
     ```mlir

@@ -40,10 +40,10 @@ def Fcdp_MeshOp : Fcdp_SymbolOp<"mesh", FromSharded> {
 def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
   let summary = "a parameter of the model";
   let description = [{
-    Declares a parameter; its value stays in the archive. `names` are its names
-    in PyTorch; a tied parameter has several, and it is saved under the first.
-    `unit` is the module that it is gathered with. Parameters are in PyTorch's
-    order. A parameter of a `group` has settings of its own in the update.
+    Declares a parameter; its value stays in the archive. `names` are its names in
+    PyTorch; a tied parameter has several, and it is saved under the first. `unit` is
+    the module that it is gathered with. Parameters are in PyTorch's order. A parameter
+    of a `group` has other settings in the update.
 
     Example:
     ```mlir
@@ -74,11 +74,11 @@ def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
 def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
   let summary = "a tensor that is not a parameter: running statistics, constants";
   let description = [{
-    Every rank has its own copy. A `persistent` buffer is part of the model's
-    state and is loaded by `name`. Any other buffer is a constant that is stored
-    in the object. The step writes a `mutable` buffer. A buffer of kind
-    `evaluation` is read by evaluations only, and one of a `variant` by the
-    functions of that variant of the step only.
+    Every rank has its own copy. A `persistent` buffer is part of the model's state and
+    is loaded by `name`. Any other buffer is a constant that is stored in the object.
+    The step writes a `mutable` buffer. Only evaluations read a buffer of kind
+    `evaluation`. Only the functions of one variant of the step read a buffer with that
+    `variant`.
 
     Example:
     ```mlir
@@ -105,10 +105,10 @@ def Fcdp_BufferOp : Fcdp_SymbolOp<"buffer", Always> {
 def Fcdp_InputOp : Fcdp_SymbolOp<"input", Always> {
   let summary = "an input of the step: one micro-batch of one rank";
   let description = [{
-    `limit` bounds the values of an integer input that indexes a table, such as
-    token ids: they are in [0, limit), or equal to `ignore`. An `evaluation` has
-    inputs of its own, whose names may be those of a step's. So has each `variant`
-    of a step of several shapes, except that variant 0 is not written.
+    `limit` bounds the values of an integer input that indexes a table, such as token
+    ids: they are in [0, limit), or equal to `ignore`. An `evaluation` has separate
+    inputs, whose names may equal names of the step's inputs. So has each `variant` of a
+    step of several shapes, except that variant 0 is not written.
 
     Example:
     ```mlir
@@ -150,33 +150,33 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     `reduce` is the type to which gradients are converted before they are
     reduced. Without it, they are reduced in the type in which they are computed.
 
-    `master` is the type in which the optimizer keeps a copy of the parameters and
-    its own states. It updates the copy, and the shard is the copy's rounding.
+    `master` is the type in which the optimizer keeps a copy of the parameters and its
+    own states. It updates the copy, and the shard is the copy rounded to `storage`.
     Without it, the optimizer works on the shard.
 
     `unit` is the module that the bucket is gathered with. A bucket that serves
     several units names the first and the last of them, `h.0..h.3`.
 
-    `residency` is the place of the gathered copy between two uses in a
-    micro-batch. `carry` is its place until the next micro-batch or, if the
-    bucket is frozen, the next step (default: as `residency`). `accumulation` is
-    the way in which gradients are summed over the micro-batches of a step
-    (default: `sharded`). A given attribute takes precedence over a computed
-    one.
+    `residency` is the place of the gathered copy between two uses in a micro-batch.
+    `carry` is its place until the next micro-batch or, if the bucket is frozen, the
+    next step (default: as `residency`). `accumulation` is the way in which gradients
+    are accumulated over the micro-batches of a step (default: `sharded`). A given
+    attribute takes precedence over a computed one.
 
     `collectives` selects whether collectives over all ranks run in two steps
     (default: `two_level`) or in one (`flat`). Collectives that must yield a
     node slice always run in two steps: gathers if `residency` or `carry` is
     `node` or `host`, and reductions if `accumulation` is `node` or `node_host`.
 
-    `gather_wire` and `reduce_wire` are the forms in which gathers and reductions
-    send values between nodes (default: `raw`). With `delta`, a gather sends what has
-    changed since the slice in host memory was gathered. With `coded`, a reduction
-    codes exponents. Neither changes a value. With `int8` or `int4`, a reduction rounds
-    what it sends to codes of that many bits, and what it leaves out goes into the next.
+    `gather_wire` and `reduce_wire` are the forms in which gathers and reductions send
+    values between nodes (default: `raw`). With `delta`, a gather sends the changes
+    since the slice in host memory was gathered. With `coded`, a reduction codes
+    exponents. Neither changes a value. With `int8` or `int4`, a reduction rounds the
+    values that it sends to codes of that many bits, and adds the rounding errors to the
+    values of the next reduction.
 
-    `outer` is the fragment of outer steps that the bucket is in. Each node then has
-    parameters of its own between them: gradients are reduced within the node alone.
+    `outer` is the fragment of outer steps that contains the bucket. Between outer steps
+    each node then has its own parameters: gradients are reduced only within the node.
 
     Example:
     ```mlir
@@ -191,13 +191,13 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
 
     Constraints:
     - (C1) Members are parameters of the module with the bucket's trainability and storage type.
-    - (C2) Members are distinct, do not overlap, stand in ascending order and end
-      within `elements`.
+    - (C2) Members are distinct, do not overlap, are in ascending order and end within
+      `elements`.
     - (C3) Members start at multiples of 64 bytes in the wire type.
     - (C4) `elements` is a multiple of the world size.
     - (C5) `storage` and `wire` are floats, and `wire` is not wider than `storage`.
-    - (C6) An `i64` counts the bytes of `elements` in `storage`, and in f32 as the
-      gradient's accumulator has them.
+    - (C6) An `i64` counts the bytes of `elements` in `storage`, and in f32, the type of
+      the gradient accumulator.
     - (C7) A frozen bucket has no `accumulation`.
     - (C8) `residency` and `carry` are `full` or `drop` with `sharding node`,
       because the shard is the slice that they would keep, and `full` with
@@ -243,15 +243,14 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
     [DeclareOpInterfaceMethods<SymbolUserOpInterface>], FromSharded)> {
   let summary = "memory of a bucket that outlives a function";
   let description = [{
-    A state is memory of a bucket that outlives a function: the rank's shard,
-    optimizer state, the shard in the optimizer's type (`master`), the node slice in
-    the host cache (`cache`), a gathered copy that stays on the device (`resident`)
-    or that the previous function has issued (`prefetched`), or a gradient
-    accumulator. Of outer steps, `outer` has the parameters that all nodes started
-    from, and `outer_momentum` the momentum of their update. Accumulated gradients are
-    reduced over all ranks (`grad`), within the node (`node_grad`, or
-    `host_grad` in host memory), or not reduced (`full_grad`). After planning a
-    state has a `buffer`.
+    A state is memory of a bucket that outlives a function: the rank's shard, optimizer
+    state, the shard in the optimizer's type (`master`), the node slice in the host
+    cache (`cache`), a gathered copy that stays on the device (`resident`) or that the
+    previous function has issued (`prefetched`), or a gradient accumulator. With outer
+    steps, `outer` has the parameters from which all nodes started, and `outer_momentum`
+    has the momentum of their update. Accumulated gradients are reduced over all ranks
+    (`grad`), within the node (`node_grad`, or `host_grad` in host memory), or not
+    reduced (`full_grad`). After planning a state has a `buffer`.
 
     Example:
     ```mlir
@@ -263,15 +262,16 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
       part is checked if the module has a phase.
     - (C2) The type is flat; `cache`, `host_grad`, `residual`, `outer` and
       `outer_momentum` are in `host` memory, all others in `device` memory.
-    - (C3) `cache` holds one node slice (elements / local ranks) in the wire type, `resident`
-      a node slice or the whole bucket in it, `prefetched` the whole; `node_grad`,
-      `host_grad`, `residual`, `outer` and `outer_momentum` hold one node slice and `full_grad` the
-      whole, in f32; all others hold what
-      the rank owns by the bucket's `sharding`, `grad` in f32, `shard` in the storage type, and
-      the rest in the bucket's `master` type or, without one, in the storage type.
+    - (C3) `cache` has one node slice (elements / local ranks) in the wire type,
+      `resident` a node slice or the whole bucket in that type, and `prefetched` the
+      whole bucket in that type. `node_grad`, `host_grad`, `residual`, `outer` and
+      `outer_momentum` have one node slice in f32, and `full_grad` the whole bucket in
+      f32. All other states have the part that the rank owns by the bucket's `sharding`:
+      `grad` in f32, `shard` in the storage type, and the rest in the bucket's `master`
+      type or, without one, in the storage type.
     - (C4) `buffer`, where given, is in the same arena and has the size of the type.
-    - (C5) `master` is a state of a bucket with a `master` type, and `outer` and
-      `outer_momentum` of one with `outer`.
+    - (C5) `master` is a state of a bucket with a `master` type. `outer` and
+      `outer_momentum` are states of a bucket with `outer`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Fcdp_StateRoleAttr:$role,
                        FlatSymbolRefAttr:$bucket, Fcdp_ArenaAttr:$arena,

@@ -10,7 +10,7 @@ def Fcdp_ShardType : TypeDef<Fcdp_Dialect, "Shard"> {
   let mnemonic = "shard";
   let summary = "a rank's part of a tensor, before its layout is fixed";
   let description = [{
-    Holds the type of the whole tensor: `!fcdp.shard<tensor<8x4xf32>>`.
+    Its parameter is the type of the whole tensor: `!fcdp.shard<tensor<8x4xf32>>`.
 
     Constraints:
     - (C1) The whole is a static tensor of floats whose bytes an `i64` counts.
@@ -28,7 +28,7 @@ def Fcdp_TokenType : TypeDef<Fcdp_Dialect, "Token"> {
 def Fcdp_Flat : ConfinedType<1DTensorOf<[AnyFloat]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of floats", "::mlir::RankedTensorType">;
-/// What a rank keeps: codes of moments in 8 bits are no floats.
+/// A state of a rank. Codes of moments in 8 bits are not floats.
 def Fcdp_FlatState : ConfinedType<1DTensorOf<[AnyFloat, UI8]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of floats or ui8", "::mlir::RankedTensorType">;

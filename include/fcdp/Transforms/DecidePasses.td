@@ -5,7 +5,7 @@
 include "fcdp/Transforms/PassBase.td"
 
 def DecidePass : FcdpPass<"fcdp-decide"> {
-  let summary = "write each bucket's residency and accumulation where none is given";
+  let summary = "write each bucket's residency and accumulation if none is given";
   let description = [{
     Requires phase `sharded`. Strategies are presets of the same decisions. A decision
     that a bucket already has is kept.
@@ -22,8 +22,8 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     | `mics` | `drop` | `node` | `node` |
 
     The sharding is part of the layout. `--fcdp-bucket` fixes it or leaves it open, and
-    at least one bucket to decide for must have the strategy's sharding. A bucket with
-    another sharding gets the nearest residency that it can have: `drop` instead of
+    at least one bucket without a decision must have the strategy's sharding. A bucket
+    with another sharding gets the nearest residency that it can have: `drop` instead of
     `node` and `host` with `sharding node`, where the shard is the node slice, and
     `full` with `sharding none`, where the shard is the whole bucket.
 
@@ -31,25 +31,27 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     `--fcdp-delay-sums` go.
 
     The collectives of a bucket with `collectives flat` run in one step over all ranks
-    instead of one between nodes and one within nodes, except where a node slice is
-    kept or accumulated. That costs one latency instead of two. Over Gloo it sends g
-    times as many bytes between nodes; over rings of NCCL, (G-1)/G of the bucket
-    instead of (N-1)/N. On the CPU it gives the same bits.
+    instead of one step between nodes and one within nodes, unless a node slice is kept
+    or accumulated. That costs one latency instead of two. Over Gloo it sends g times as
+    many bytes between nodes; over rings of NCCL, (G-1)/G of the bucket instead of
+    (N-1)/N. On the CPU it gives the same bits.
 
-    `auto` chooses for each bucket what minimizes the time of a step on `cluster`,
-    within the memory of its devices and hosts. It also chooses how far ahead to
-    prefetch and how many reductions may be in flight. The pass simulates a step under
-    each plan that it considers; the best plans, and those that treat all buckets alike,
-    are scheduled and simulated once more in full. If the sharding is open, the search
-    is done for each sharding, and all buckets get that of the fastest plan. If
-    `--fcdp-bucket` leaves merging open, the pass merges buckets up to the number of
-    bytes with which the step is fastest, provided that it is faster than with one
-    bucket per unit, and writes that number on the module as `fcdp.bucket_bytes`. It
-    tries numbers that merge about 2, 4, 8, ... buckets, as long as the saved latencies
-    can be a thousandth of the step. A bucket with a given decision is not merged. Among
-    plans of equal time it chooses the smallest. Times are those of what `wire` and
-    `reduce-wire` have buckets send between nodes: differences cost less, but only where
-    a slice stays in host memory. `--fcdp-decide-wires` with the same options writes it.
+    `auto` makes the decisions for each bucket that minimize the time of a step on
+    `cluster`, within the memory of its devices and hosts. It also chooses how far ahead
+    to prefetch and how many reductions may be in flight. The pass simulates a step
+    under each plan that it considers; the best plans, and the plans that treat all
+    buckets alike, are scheduled and simulated once more in full. If the sharding is
+    open, the search is done for each sharding, and all buckets get the sharding of the
+    fastest plan. If `--fcdp-bucket` leaves merging open, the pass merges buckets up to
+    the number of bytes with which the step is fastest, provided that it is faster than
+    with one bucket per unit, and writes that number on the module as
+    `fcdp.bucket_bytes`. It tries numbers that merge about 2, 4, 8, ... buckets, as long
+    as the saved latencies can be a thousandth of the step. A bucket with a given
+    decision is not merged. Among plans of equal time it chooses the plan that uses the
+    least memory. Times are computed for the forms in which `wire` and `reduce-wire` let
+    buckets send values between nodes: differences are cheaper to send, but only buckets
+    with a slice in host memory can send them. `--fcdp-decide-wires` with the same
+    options writes the forms.
 
     Before:
 
@@ -105,16 +107,16 @@ def AccumulatePass : FcdpPass<"fcdp-accumulate"> {
   let summary = "accumulate gradients over micro-batches as the buckets say";
   let description = [{
     Requires phase `sharded` and two-level collectives. Before this pass, and with
-    `sharded`, every micro-batch reduces its gradients over all ranks and adds this
-    rank's shard of them.
+    `sharded`, every micro-batch reduces its gradients over all ranks and accumulates
+    this rank's shard of them.
 
     - `node`: a micro-batch reduces within the node and adds the node slice; the last
       micro-batch reduces the accumulator between nodes.
     - `node_host`: the same, with the accumulator in host memory. A micro-batch loads it
-      during the reduction, adds on the device, and stores it; the first one only
-      stores, the last one only loads.
-    - `full`: a micro-batch adds the unreduced gradients; the last one reduces the
-      accumulator.
+      during the reduction, adds on the device, and stores it; the first micro-batch
+      only stores, and the last one only loads.
+    - `full`: a micro-batch adds the unreduced gradients; the last micro-batch reduces
+      the accumulator.
 
     Accumulators are f32. They are rounded to the gradient's type before they are
     reduced further, so that the collective carries as many bytes as with `sharded`.
@@ -170,9 +172,9 @@ def CachePass : FcdpPass<"fcdp-cache"> {
     `@init`, once per job. With a single node there is no node slice, and `host` and
     `node` act like `drop`.
 
-    The first batch of an evaluation gathers trained buckets, and later batches take
-    copies from where they are carried, or from host memory if they live there within a
-    micro-batch. Evaluations add no states on the device.
+    The first batch of an evaluation gathers trained buckets. Later batches use the
+    copies that a step carries to its next micro-batch, or copies in host memory if a
+    micro-batch keeps them there. Evaluations add no states on the device.
 
     Before:
 
@@ -203,16 +205,19 @@ def CachePass : FcdpPass<"fcdp-cache"> {
 def OuterStepsPass : FcdpPass<"fcdp-outer-steps"> {
   let summary = "synchronize nodes in outer steps only";
   let description = [{
-    Requires phase `sharded` and buckets of `sharding node`. With `outer=H`, gradients are
-    reduced within the node, and each node updates parameters of its own. The module gets
-    `fcdp.outer` and a function `@outer_update`, or one for each fragment, which the runtime
-    calls after every H steps: it sums the differences between the outer parameters and
-    those of each node over all nodes, and updates both. The trained buckets, in order, are
+    Requires phase `sharded` and buckets of `sharding node`. With `outer=H`, gradients
+    are reduced within the node, and each node updates its own parameters. The module
+    gets `fcdp.outer` and a function `@outer_update`, or one for each fragment, which
+    the runtime calls after every H steps. The function subtracts each node's parameters
+    from the outer parameters, sums the differences over all nodes, and updates both the
+    outer parameters and the nodes' parameters. The trained buckets, in order, are
     divided into fragments of about equal size. Updates and clipping are scaled by
-    1 / (ranks of a node x micro-batches). A module that has `fcdp.outer` stays as it is.
+    1 / (ranks of a node x micro-batches). A module that has `fcdp.outer` does not
+    change.
 
-    The pass refuses a step with one node, with buffers that the step writes, such as
-    running statistics, which would differ between nodes, or with sums in host memory.
+    The pass refuses a step with one node, with gradient accumulators in host memory, or
+    with buffers that the step writes, such as running statistics, because these would
+    differ between nodes.
 
     Before:
 
@@ -240,17 +245,17 @@ def OuterStepsPass : FcdpPass<"fcdp-outer-steps"> {
 }
 
 def DecideWiresPass : FcdpPass<"fcdp-decide-wires"> {
-  let summary = "write what each bucket's collectives send between nodes, where none is given";
+  let summary = "write the form in which each bucket's collectives send values between nodes, if none is given";
   let description = [{
     Requires phase `sharded` and buckets with a residency. With `wire=delta`, gathers of
-    a bucket send what has changed since the gather before if the bucket is trained, is
-    gathered in bf16 or f16, and has a slice in host memory, by which every node knows
-    what was gathered last. With `wire=auto` they do so if that is predicted to be
-    faster on `cluster`: coding takes time, and the rest of the bytes saves some. With
+    a bucket send the changes since the previous gather if the bucket is trained, is
+    gathered in bf16 or f16, and has a slice in host memory, from which every node knows
+    the previous values. With `wire=auto` they do so if the prediction for `cluster` is
+    faster: coding takes time, and sending fewer bytes saves time. With
     `reduce-wire=coded`, reductions of trained buckets code the exponents of gradients,
-    unless their collectives are flat. None of it changes a value. With
-    `reduce-wire=int8` or `int4` they round gradients to codes instead, which does. With one node, nothing
-    is sent and nothing is written.
+    unless their collectives are flat. Neither form changes a value. With
+    `reduce-wire=int8` or `int4`, reductions round gradients to codes instead, which
+    changes values. With one node, nothing is sent and nothing is written.
 
     Before:
 
@@ -268,7 +273,7 @@ def DecideWiresPass : FcdpPass<"fcdp-decide-wires"> {
 }
 
 def CodeWiresPass : FcdpPass<"fcdp-code-wires"> {
-  let summary = "have collectives between nodes send what the buckets say";
+  let summary = "make collectives between nodes send values in the form of their bucket";
   let description = [{
     Requires phase `sharded` and two-level collectives. A gather whose result is stored
     in host memory refers to the slice there with `delta` if the bucket's `gather_wire`

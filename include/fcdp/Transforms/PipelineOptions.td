@@ -53,10 +53,10 @@ def ComputeCapability : PipelineOption<
   "from 8.0 on, and the memory-efficient kernel otherwise">;
 def Remat : PipelineOption<
   "remat", "remat", CheckedBy<"checkRemat">, "\"none\"", "none|unit|BYTES", "none",
-  "selects what the backward pass recomputes instead of keeping it: 'none' recomputes "
-  "nothing, 'unit' all but the values that one unit, such as a block, passes to the "
-  "next, and a number of bytes as little as possible so that at most that many bytes "
-  "are kept from the forward pass">;
+  "selects the values that the backward pass recomputes instead of keeping them: 'none' "
+  "recomputes nothing, 'unit' recomputes all but the values that one unit, such as a "
+  "block, passes to the next, and a number of bytes recomputes as little as possible so "
+  "that at most that many bytes are kept from the forward pass">;
 def Nodes : PipelineOption<
   "nodes", "nodes", AtLeast<1>, "1", "N", "the cluster's number, or 1 without a cluster",
   "sets the number of nodes">;
@@ -70,41 +70,41 @@ def MicroBatches : PipelineOption<
 def Optimizer : PipelineOption<
   "optimizer", "optimizer", CheckedBy<"checkOptimizer">, "\"adamw\"",
   "NAME[,KEY=VALUE]...[+NAME[,KEY=VALUE]...]", "adamw",
-  "selects the optimizer and its settings, with PyTorch's names and defaults: for "
-  "example adamw,lr=1e-3,weight_decay=0, sgd,lr=0.1,momentum=0.9, lion,lr=1e-4, adafactor or "
-  "muon,lr=2e-2+adamw,lr=3e-4: Muon for the matrices of hidden layers, and another optimizer "
-  "for embeddings, heads and what is no matrix">;
+  "selects the optimizer and its settings, with PyTorch's names and defaults: for example "
+  "adamw,lr=1e-3,weight_decay=0, sgd,lr=0.1,momentum=0.9, lion,lr=1e-4, adafactor or "
+  "muon,lr=2e-2+adamw,lr=3e-4: Muon for the matrices of hidden layers, and another "
+  "optimizer for embeddings, heads and parameters that are not matrices">;
 def Group : PipelineOption<
   "group", "group", CheckedBy<"checkGroups">, "\"\"",
   "PATTERN[,PATTERN]...:KEY=VALUE[,KEY=VALUE]...", "none",
-  "gives the parameters whose names match a pattern settings of their own: weight_decay, "
-  "lr as a factor of the learning rate, and, beside another one, optimizer; for example "
-  "*.bias,*norm*:weight_decay=0 or *router*:optimizer=adamw. "
-  "It may be given several times (or several groups with ';' between them), and the "
-  "first group that matches counts"> {
+  "gives the parameters whose names match a pattern other settings: weight_decay, lr as a "
+  "factor of the learning rate and, if the step has two optimizers, optimizer; for example "
+  "*.bias,*norm*:weight_decay=0 or *router*:optimizer=adamw. It may be given several times "
+  "(or several groups with ';' between them), and the first group that matches counts"> {
   let isRepeatable = 1;
 }
 def Master : PipelineOption<
   "master", "master", CheckedBy<"checkMaster">, "\"model\"", "model|f32", "model",
   "selects the type in which the optimizer updates parameters of a narrower type and keeps "
-  "its states: 'model' the parameters' own, 'f32' float32, in a copy of them whose rounding "
-  "is what is gathered">;
+  "its states: 'model' uses the parameters' own type, 'f32' uses float32, in a copy of the "
+  "parameters that is rounded before gathers">;
 def ReduceType : PipelineOption<
   "reduceType", "reduce-dtype", CheckedBy<"checkReduceType">, "\"model\"",
   "model|f32|bf16|f16", "model",
-  "selects the type in which gradients are reduced: 'model' that in which the model "
-  "computes them, or another one to which they are rounded before. Sums are in float32, "
-  "and rounded to this type between two reductions only">;
+  "selects the type in which gradients are reduced: 'model' is the type in which the model "
+  "computes them, another type is the one to which they are rounded before. Sums are in "
+  "float32, and are rounded to this type only between two reductions">;
 def LossScale : PipelineOption<
   "lossScale", "loss-scale", CheckedBy<"checkLossScale">, "\"off\"", "off|on", "off",
   "scales the loss before the backward pass, and gradients back before they are clipped or "
-  "used, so that models in f16 train: 'on' or 'off'. The factor is that of fcdp-run, where "
-  "it is dynamic as torch.amp.GradScaler's, or fixed">;
+  "used, so that models in f16 train: 'on' or 'off'. fcdp-run chooses the factor, which is "
+  "dynamic, like torch.amp.GradScaler's, or fixed">;
 def LossWeight : PipelineOption<
   "lossWeight", "loss-weight", Text, "\"\"", "INPUT", "none, all count alike",
-  "weights the loss of each micro-batch by the sum of the elements of its input INPUT, such as "
-  "a mask of tokens or a tensor with their number: the loss of a step is sum(w L) / sum(w) over "
-  "all micro-batches and ranks, gradients are those of it, and so is the loss of an evaluation">;
+  "weights the loss of each micro-batch by the sum of the elements of its input INPUT, "
+  "such as a mask of tokens or a tensor with their number: the loss of a step is sum(w L) "
+  "/ sum(w) over all micro-batches and ranks, and gradients are gradients of that loss; an "
+  "evaluation weights its loss in the same way">;
 def ClipNorm : PipelineOption<
   "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
   "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;
@@ -117,17 +117,18 @@ def Layout : PipelineOption<
   "layout", "layout", CheckedBy<"checkLayout">, "\"flat\"", "LAYOUT", "flat",
   "selects the blocks of a parameter that are not split over ranks: 'flat' has none, "
   "'ragged<N>' has blocks of N rows (for row-wise scales), 'owned' has whole matrices. "
-  "Parameters whose optimizer needs a layout of its own have that one">;
+  "If an optimizer needs a layout, its parameters have that layout">;
 def Wrap : PipelineOption<
   "wrap", "wrap", CheckedBy<"checkWrap">, "\"unit\"", "unit|module|checkpoint", "unit",
-  "selects which parameters are gathered and reduced together: 'unit' those of a unit, such "
-  "as a block; 'module' those of a module, such as a linear layer, for smaller gathers that "
-  "take less device memory; 'checkpoint' those of a unit, with a gather of its own for what "
-  "the backward pass recomputes, as FSDP gathers within activation checkpoints">;
+  "selects which parameters are gathered and reduced together: 'unit' the parameters of a "
+  "unit, such as a block; 'module' the parameters of a module, such as a linear layer, for "
+  "smaller gathers that need less device memory; 'checkpoint' the parameters of a unit, "
+  "with a separate gather for recomputation in the backward pass, as FSDP gathers within "
+  "activation checkpoints">;
 def BucketBytes : PipelineOption<
   "bucketBytes", "bucket-bytes", AtLeast<0>, "-1", "BYTES", "0; 'auto' chooses",
   "merges the buckets of neighbouring units up to this number of bytes, for fewer and "
-  "larger collectives that take more device memory; 0 makes one bucket per unit">;
+  "larger collectives that need more device memory; 0 makes one bucket per unit">;
 
 //===----------------------------------------------------------------------===//
 // Decisions
@@ -139,8 +140,7 @@ def Strategy : PipelineOption<
   "selects where gathered parameters are kept between two uses: 'fcdp' keeps them in "
   "host memory, 'zero1' and 'zero2' on every device, 'hpz' a slice on every device, "
   "'zero3' nowhere; 'hsdp' and 'mics' shard parameters over the ranks of a node only, "
-  "'ddp' not at all; 'auto' chooses for each bucket what makes a step on the cluster "
-  "fastest">;
+  "'ddp' not at all; 'auto' chooses for each bucket, so that a step on the cluster is fastest">;
 def Accumulate : PipelineOption<
   "accumulate", "accumulate", CheckedBy<"checkAccumulation">, "\"\"", "MODE",
   "full for zero1, node for mics, sharded for other presets; 'auto' chooses",
@@ -152,38 +152,39 @@ def Collectives : PipelineOption<
   "two-level; auto with the strategy 'auto'",
   "selects how a bucket is gathered and reduced over several nodes of several ranks: "
   "'two-level' goes between nodes and within them, each byte crossing the network once, "
-  "'flat' goes over all ranks in one step, 'auto' chooses for each bucket what is "
-  "faster on the cluster">;
+  "'flat' goes over all ranks in one step, 'auto' chooses for each bucket the faster way "
+  "on the cluster">;
 def Wire : PipelineOption<
   "wire", "wire", CheckedBy<"checkGatherWire">, "\"raw\"", "raw|delta|auto", "raw",
-  "selects what gathers send between nodes: 'raw' all values, 'delta' what has changed since "
-  "the last gather, coded without loss, for trained parameters that are gathered in bf16 or "
-  "f16 and kept in host memory; 'auto' chooses for each bucket what is faster on the cluster">;
+  "selects the values that gathers send between nodes: 'raw' all values, 'delta' the "
+  "changes since the last gather, coded without loss, for trained parameters that are "
+  "gathered in bf16 or f16 and kept in host memory; 'auto' chooses for each bucket the "
+  "faster form on the cluster">;
 def ReduceWire : PipelineOption<
   "reduceWire", "reduce-wire", CheckedBy<"checkReduceWire">, "\"raw\"", "raw|coded|int8|int4", "raw",
-  "selects what reductions send between nodes: 'raw' gradients as they are, 'coded' with "
-  "exponents that are coded without loss, 'int8' or 'int4' rounded to codes of 8 or 4 bits, "
-  "with what that leaves out added to the next">;
+  "selects the values that reductions send between nodes: 'raw' gradients without coding, "
+  "'coded' gradients with exponents that are coded without loss, 'int8' or 'int4' "
+  "gradients that are rounded to codes of 8 or 4 bits, and whose rounding errors are added "
+  "to the next gradients">;
 def Outer : PipelineOption<
   "outer", "outer", CheckedBy<"checkOuter">, "\"\"", "H[,KEY=VALUE]...", "none",
-  "synchronizes nodes after every H steps only, as DiLoCo does: between them each node "
-  "trains by itself, and then an optimizer of its own moves the outer parameters, from "
-  "which all go on, by the mean of what the nodes have changed. Settings are "
-  "optimizer=nesterov or sgd (nesterov), lr (0.7), momentum (0.9), fragments=P, which take "
-  "turns (1), dtype=f32, bf16 or f16, in which changes are sent (bf16), wire=raw, coded, "
-  "int8 or int4 (that of --reduce-wire), and overlap=on or off (off): whether changes are "
-  "sent while the last micro-batch of the next step computes, with the parameters from "
-  "before. It needs a strategy that shards within a node, such "
-  "as hsdp">;
+  "synchronizes nodes only after every H steps, as DiLoCo does: each node trains by itself "
+  "for H steps, and then an outer optimizer moves the outer parameters, from which all "
+  "nodes continue, by the mean of the nodes' changes. Settings are optimizer=nesterov or "
+  "sgd (nesterov), lr (0.7), momentum (0.9), fragments=P, parts of the model that are "
+  "synchronized in turn (1), dtype=f32, bf16 or f16, in which changes are sent (bf16), "
+  "wire=raw, coded, int8 or int4 (the value of --reduce-wire), and overlap=on or off "
+  "(off): whether changes are sent while the last micro-batch of the next step computes, "
+  "with the earlier parameters. It needs a strategy that shards within a node, such as hsdp">;
 def Prefetch : PipelineOption<
   "prefetch", "prefetch", AtLeast<0>, "-1", "D", "1; 'auto' chooses for each gather",
-  "issues each gather this number of units ahead of its use, also in the micro-batch "
-  "before; a greater number hides more of the gather and takes more device memory; "
+  "issues each gather this number of units ahead of its use, also in the previous "
+  "micro-batch; a greater number hides more of the gather and needs more device memory; "
   "with 0, nothing is in flight between micro-batches">;
 def Reductions : PipelineOption<
   "reductions", "reductions", AtLeast<1>, "-1", "R", "2; 'auto' chooses for each reduction",
-  "lets the gradients of this number of units be reduced at once; a greater number "
-  "hides more of the reductions and takes more device memory">;
+  "lets the gradients of this number of units be reduced at once; a greater number hides "
+  "more of the reductions and needs more device memory">;
 
 //===----------------------------------------------------------------------===//
 // The target hardware and its limits
@@ -199,7 +200,7 @@ def ProfileFile : PipelineOption<
   "cluster (docs/profile.md)">;
 def DeviceMemory : PipelineOption<
   "deviceMemory", "device-memory", AtLeast<1>, "0", "BYTES",
-  "no bound; for 'auto' what the cluster's devices do not reserve",
+  "no bound; for 'auto' the memory that the cluster's devices do not reserve",
   "bounds the bytes of a rank's device that the plan may use">;
 def HostMemory : PipelineOption<
   "hostMemory", "host-memory", AtLeast<1>, "0", "BYTES",

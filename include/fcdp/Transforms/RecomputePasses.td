@@ -5,7 +5,7 @@
 include "fcdp/Transforms/PassBase.td"
 
 def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
-  let summary = "choose what the backward pass recomputes";
+  let summary = "choose the values that the backward pass recomputes";
   let description = [{
     Requires phase `imported`. The forward pass consists of the operations up to the
     one that computes the loss. A value of the forward pass that later operations read
@@ -15,13 +15,14 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
     or `false`.
 
     Calls in a region of `torch.utils.checkpoint` (`fcdp.checkpoint_region`) are
-    recomputed with every value of the option, but for those that may run only once
-    and those whose results the forward pass reads outside of the region. That may cost
-    one more gather of a parameter where a region spans several units.
+    recomputed with every value of the option, except for calls that may run only once
+    and calls whose results the forward pass reads outside of the region. That may cost
+    one more gather of a parameter if a region spans several units.
 
     - `none`: nothing else is recomputed.
-    - `unit`: in each unit (for example a transformer block), all that frees memory is
-      recomputed. Little more is kept than the values that one unit passes to the next.
+    - `unit`: in each unit (for example a transformer block), every value is recomputed
+      whose recomputation frees memory. Little more is kept than the values that one
+      unit passes to the next.
     - a number of bytes: as little as possible is recomputed, measured by the time that
       calls take on `cluster`, so that the kept values fit that many bytes. Without a
       cluster, time is estimated from bytes moved and floating-point operations at the
@@ -29,12 +30,12 @@ def DecideRematPass : FcdpPass<"fcdp-decide-remat"> {
 
     The unit of a call is the unit of its module path; without a path, the unit of the
     parameters that it reads; without parameters, the unit of the preceding calls. A
-    call after all units, such as the loss, has none. A value that another unit reads
-    is kept. By itself, the pass never recomputes a call that draws or may draw random
+    call after all units, such as the loss, has none. A value that another unit reads is
+    kept. By itself, the pass never recomputes a call that draws or may draw random
     numbers (dropout, and operators that the compiler does not know), a call that reads
-    a buffer that the step changes (statistics of batch norm), or a call that would
-    cost one more gather of a parameter: one whose bucket the backward pass of its
-    unit does not read anyway. `optimizer`, `group` and `reduceType` say which
+    a buffer that the step changes (statistics of batch norm), or a call that would cost
+    one more gather of a parameter, because the backward pass of its unit does not read
+    the parameter's bucket anyway. `optimizer`, `group` and `reduceType` say which
     parameters of a unit will share a bucket. It errs on the side of keeping values.
 
     Before:

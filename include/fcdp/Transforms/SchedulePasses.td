@@ -12,8 +12,8 @@ def DecideOverlapPass : FcdpPass<"fcdp-decide-overlap"> {
     late as possible without compute waiting longer for it than if it were issued as
     early as possible. If the module has no `fcdp.reductions`, each accumulate gets its
     own distance, as short as possible by the same rule. Distances that do not fit the
-    device's memory are shortened where most memory is in use. A given attribute wins.
-    Without a cluster the pass decides nothing.
+    device's memory are shortened where most memory is in use. An attribute that is
+    given takes precedence. Without a cluster the pass decides nothing.
 
     `fcdp.prefetch` on the gather or load of a copy is the number of units that its
     fetch is issued ahead. `fcdp.reductions` on an accumulate is the number of units
@@ -49,13 +49,13 @@ def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
     gathered copy to its use: the gather between nodes or the load from the host cache,
     the cast before it, the store after it, and the gather within the node. The pass
     moves the fetches of a unit's live range before the use that is `fcdp.prefetch` live
-    ranges earlier, so that they run while the units in between compute. The distance
-    is 1 by default. `--fcdp-decide` writes it on the module; `--fcdp-decide-overlap`
-    writes it on gathers and loads, which wins. With a distance of D, at most D + 1
-    copies exist that are not used yet; each costs device memory. An operation never
-    moves before its operands, a load never before the store, and nothing moves into
-    another function. Fetches keep their order. The module records that the pass ran,
-    so that it is applied once.
+    ranges earlier, so that they run while the units in between compute. The distance is
+    1 by default. `--fcdp-decide` writes it on the module; `--fcdp-decide-overlap`
+    writes it on gathers and loads, which takes precedence. With a distance of D, at
+    most D + 1 copies exist that are not used yet; each costs device memory. An
+    operation never moves before its operands, a load never before the store, and
+    nothing moves into another function. Fetches keep their order. The module records
+    that the pass ran, so that it is applied once.
 
     Before:
 
@@ -86,21 +86,22 @@ def PrefetchPass : FcdpPass<"fcdp-prefetch"> {
 }
 
 def PrefetchAcrossPass : FcdpPass<"fcdp-prefetch-across"> {
-  let summary = "issue the first fetches of a micro-batch in the micro-batch before";
+  let summary = "issue the first fetches of a micro-batch in the previous micro-batch";
   let description = [{
     Requires phase `sharded` and buckets. The first fetches of `@next_microbatch` and
     `@last_microbatch`, as many as the prefetch distance allows, are issued in the
     functions that run before: before the use that is that many live ranges earlier, as
     if the two functions were one. Weights do not change within a step, so the bytes of
-    a step stay the same. The first micro-batch sends more, and the last one sends as
-    much less.
+    a step stay the same. The first micro-batch sends more bytes, and the last one sends
+    fewer by the same amount.
 
     The copy is a state of role `prefetched`, because it exists at a function boundary.
-    A fetch is left alone if its slice is stored or used again, or if it is a second
-    fetch of its bucket; all fetches after it are then left alone, too. Nothing crosses
-    an update. Of several variants of the step, each prefetches the same copies: those that
-    all of them can. The pass does nothing if some copy crosses already, so that running it
-    twice is the same as running it once.
+    The pass does not move a fetch whose slice is stored or used again, or which is a
+    second fetch of its bucket; it then moves no later fetch either. No copy is in
+    flight over an update. If the step has several variants, each prefetches the same
+    copies: the ones that every variant can prefetch. The pass does nothing if a copy is
+    already in flight over a function boundary, so running it twice is the same as
+    running it once.
 
     Before:
 
@@ -140,12 +141,12 @@ def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
   let summary = "let several reductions run while the backward pass goes on";
   let description = [{
     Requires phase `sharded`. A reduced gradient is accumulated where the reduction of a
-    later unit begins, so that the reductions of several units run while others
-    compute. The number of units is the attribute `fcdp.reductions`, 2 by default.
+    later unit begins, so that the reductions of several units run while others compute.
+    The number of units is the attribute `fcdp.reductions`, 2 by default.
     `--fcdp-decide` writes it on the module; `--fcdp-decide-overlap` writes it on
-    accumulates, which wins. If there is no such unit, the accumulate moves to the end
-    of the function. Each reduction in flight keeps its packed gradients and as much
-    scratch memory. An accumulate of a value that is not reduced stays where it is.
+    accumulates, which takes precedence. If there is no such unit, the accumulate moves
+    to the end of the function. Each reduction in flight keeps its packed gradients and
+    as much scratch memory. An accumulate of a value that is not reduced does not move.
 
     An accumulate at the end of a function becomes `late` if all functions that may run
     before the same successors have it there. It then runs on the stream of its
@@ -188,20 +189,20 @@ def SchedulePass : FcdpPass<"fcdp-schedule"> {
   let description = [{
     Requires phase `sharded`; gives phase `scheduled`. Operations are issued in program
     order. Gathers run on `inter` (also those over all ranks) and `intra`, reductions on
-    `inter_reduce` and `intra_reduce`. So a gather does not queue behind a reduction,
-    which waits for its gradients. Host copies run on `d2h` and `h2d`, all other
-    operations on `compute`. A wait is placed before each use of a value from another
-    stream. An operation on another stream first waits for the compute stream as of its
-    issue, so that it may use any memory that was released before, also in the function
-    before.
+    `inter_reduce` and `intra_reduce`. So a gather does not wait in one queue for an
+    earlier reduction, which waits for its gradients. Host copies run on `d2h` and
+    `h2d`, all other operations on `compute`. A wait is placed before each use of a
+    value from another stream. An operation on another stream first waits for the
+    compute stream as of its issue, so that it may use any memory that was released
+    earlier, also in the previous function.
 
     At the end of a function all streams are joined into compute, with two exceptions:
-    fetches of copies that the next function finds prefetched, and late accumulates.
-    These yield tokens that are live-out of one function and live-in of the next. The
-    next function waits for each token where it uses the copy or the accumulator, and
-    for accumulates also before it packs gradients. The values that they use in flight
-    are released on their own stream. An operator that the compiler does not know keeps
-    its operands alive as long as its results. The pass errs on the side of waiting.
+    fetches of copies for the next function, and late accumulates. These yield tokens
+    that are live-out of one function and live-in of the next. The next function waits
+    for each token where it uses the copy or the accumulator, and for accumulates also
+    before it packs gradients. The values that they use are released on their own
+    stream. An operator that the compiler does not know keeps its operands alive as long
+    as its results. The pass errs on the side of waiting.
 
     Before:
 

@@ -8,20 +8,21 @@ def ScaleLossPass : FcdpPass<"fcdp-scale-loss"> {
   let summary = "begin the backward pass with the loss scale and the loss's weight";
   let description = [{
     Requires phase `imported`. With `loss-scale=on`, the backward pass begins with the
-    loss scale, which the program that runs the step sets before each step, instead of
-    one. The scale is a number in f32 and is converted to the type of the loss. All
+    loss scale instead of 1. The program that runs the step sets the scale before each
+    step. The scale is a number in f32 and is converted to the type of the loss. All
     gradients are then multiplied by it. `--fcdp-shard` adds the operation that divides
     them by it before they are used.
 
-    With `loss-weight=INPUT`, it begins with the factor of the micro-batch's weight, times
-    the loss scale if there is one, and the module gets the attribute `fcdp.loss_weight`.
-    INPUT must be an input of integers, bools or floats of the step, and of the evaluation
-    if there is one. A module that has the attribute keeps it.
+    With `loss-weight=INPUT`, the backward pass begins with the factor of the
+    micro-batch's weight, times the loss scale if there is one, and the module gets the
+    attribute `fcdp.loss_weight`. INPUT must be an input of integers, bools or floats of
+    the step, and of the evaluation if there is one. A module that has the attribute
+    keeps it.
 
-    The backward pass of an exported step begins with the one `ones_like` of the loss.
-    A step that already reads the loss scale, or the factor, stays as it is. The pass
-    refuses a step without a backward pass, and one in which it cannot tell where that
-    begins.
+    The backward pass of an exported step begins with the one `ones_like` of the loss. A
+    step that already reads the loss scale, or the factor, does not change. The pass
+    refuses a step without a backward pass, and a step in which it cannot find the
+    beginning of the backward pass.
 
     Before:
 
@@ -59,15 +60,15 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
   let summary = "shard parameters over a mesh and make the step a family of functions";
   let description = [{
     Requires phase `imported`. Every parameter is sharded over all ranks of a mesh of
-    `nodes` x `ranks-per-node`. A parameter is gathered once per live range of its
-    unit. A live range is a longest run of uses in program order without a use of
-    another unit between them. So a block is gathered once in the forward and once in
-    the backward pass, and an embedding that only the forward pass reads is gathered
-    once, as is an output layer whose two uses are adjacent. Views of parameters are
-    cloned to each use first, because a view that lives from the forward to the
-    backward pass would keep the gathered copy alive. The same holds for the casts of a
-    parameter that is read only through casts to one narrower type, which
-    `--fcdp-narrow-gathers` moves before the gather.
+    `nodes` x `ranks-per-node`. A parameter is gathered once per live range of its unit.
+    A live range is a longest run of uses in program order without a use of another unit
+    between them. So a block is gathered once in the forward and once in the backward
+    pass, and an embedding that only the forward pass reads is gathered once, as is an
+    output layer whose two uses are adjacent. Views of parameters are cloned to each use
+    first, because a view that lives from the forward to the backward pass would keep
+    the gathered copy alive. The casts of a parameter are cloned, too, if it is read
+    only through casts to one narrower type, which `--fcdp-narrow-gathers` moves before
+    the gather.
 
     Gradients are reduced as soon as they are computed, and are added to accumulators.
     `@step` becomes `@only_microbatch`, or, with more than one micro-batch,
@@ -75,26 +76,26 @@ def ShardPass : FcdpPass<"fcdp-shard"> {
     `@update` are added. If the step reads the loss scale, `@update` begins with
     `fcdp.unscale_gradients`. `@evaluate` becomes `@first_evaluation` and
     `@next_evaluation`. With `@step.1` and so on, the micro-batches of each variant of
-    the step are functions of their own, such as `@first_microbatch.1`, which have the
-    attribute `fcdp.variant`. The other functions are there once.
+    the step are separate functions, such as `@first_microbatch.1`, which have the
+    attribute `fcdp.variant`. All variants share the other functions.
 
-    Each trained parameter is updated by `optimizer`. With `muon`, that is for matrices of
-    hidden layers: parameters of two dimensions that are not looked up by `aten.embedding`,
-    and that are not the last such parameter in front of the loss. The others have the
-    optimizer behind `+`. With `adafactor`, it is for all parameters. A group may name another
-    choice.
+    Each trained parameter is updated by `optimizer`. `muon` updates only matrices of
+    hidden layers: parameters of two dimensions that are not looked up by
+    `aten.embedding`, and that are not the last such parameter before the loss. The
+    optimizer after `+` updates the others. `adafactor` updates all parameters. A group
+    may name another choice.
 
-    With `wrap=module`, each module that has parameters of its own becomes a unit, such as
-    a linear layer. `--fcdp-remat` ran before, on the units of the model. If the backward
-    pass recomputes a block of several such units, each of them is gathered once more.
-    With `wrap=checkpoint`, units stay, and a live range ends where recomputation ends, so
-    that a unit is gathered for the forward pass, for recomputation and for the backward
-    pass. PyTorch's FSDP does that where it wraps modules within activation checkpoints.
-    The module gets the attribute `fcdp.wrap`.
+    With `wrap=module`, each module that has parameters itself, such as a linear layer,
+    becomes a unit. `--fcdp-remat` ran earlier, on the units of the model. If the
+    backward pass recomputes a block of several such units, each of them is gathered
+    once more. With `wrap=checkpoint`, units do not change, and a live range ends where
+    recomputation ends. So a unit is gathered for the forward pass, for recomputation
+    and for the backward pass. PyTorch's FSDP does this if it wraps modules within
+    activation checkpoints. The module gets the attribute `fcdp.wrap`.
 
-    The layout of shards is left open; `--fcdp-bucket` fixes it. An operator that the
-    compiler does not know may alias its operands; its results are not cloned. The pass
-    errs on the side of gathering again.
+    This pass does not decide the layout of shards; `--fcdp-bucket` does. An operator
+    that the compiler does not know may alias its operands; its results are not cloned.
+    The pass errs on the side of gathering again.
 
     Before:
 
@@ -141,10 +142,10 @@ def NarrowGathersPass : FcdpPass<"fcdp-narrow-gathers"> {
     every use of a parameter, in every function, reads it through a cast to one narrower
     floating-point type, the shard is cast before the gather. The collective then
     carries half the bytes, and the result is the same bit for bit. Views between gather
-    and cast stay if they show every element once. The pass errs on the side of leaving
-    a parameter alone: it skips a parameter that is also read in its own type, in two
-    types, through a slice, or by a copy to another memory format. If only evaluations or
-    other variants of the step are the reason, it warns.
+    and cast are kept if they show every element once. The pass errs on the side of not
+    changing a parameter: it skips a parameter that is also read in its own type, in two
+    types, through a slice, or by a copy to another memory format. If it skips a
+    parameter only because of evaluations or other variants of the step, it warns.
 
     Before:
 
@@ -173,11 +174,12 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
     Requires phase `sharded` and gathers of single parameters. Parameters of one unit,
     storage type, wire type, gradient type and trainability form a bucket, in PyTorch's
     parameter order. Parameters that no function reads form buckets that are never
-    gathered. Parameters with different optimizers are in different buckets, and those of
-    an optimizer that needs a layout have that one: `owned` for whole matrices,
-    `blocks<256>` for moments in 8 bits. Members start at multiples of 64 bytes, and a bucket is padded to equal shards of a multiple of 64 bytes. `sharding`
-    selects the ranks that states are sharded over. The layout is final: later passes
-    only move whole buckets, except that `--fcdp-decide` may merge them.
+    gathered. Parameters with different optimizers are in different buckets. If an
+    optimizer needs a layout, its buckets have that layout: `owned` for whole matrices,
+    `blocks<256>` for moments in 8 bits. Members start at multiples of 64 bytes, and a
+    bucket is padded to equal shards of a multiple of 64 bytes. `sharding` selects the
+    ranks that states are sharded over. The layout is final: later passes only move
+    whole buckets, except that `--fcdp-decide` may merge them.
 
     `layout` selects the blocks that no shard boundary may split (see `#fcdp.layout`).
     Members keep their order and are placed so that shards are as small as that allows,
@@ -185,27 +187,28 @@ def BucketPass : FcdpPass<"fcdp-bucket"> {
 
     With `master` f32, a bucket of trained parameters in a narrower type gets a state
     `master`, a copy of the shard in f32 that the optimizer updates, and the optimizer's
-    own states are in f32, too. Gathers and reductions stay as they are.
+    own states are in f32, too. Gathers and reductions do not change.
 
     With `reduce-dtype`, gradients of another type are converted to it when they are
-    packed, and the bucket's `reduce` says so. Where the model has just widened a
-    gradient from that type, the narrow one is packed, which is the same bit for bit.
+    packed, and the bucket's `reduce` says so. If the model has just widened a gradient
+    from that type, the gradient from before the widening is packed, which has the same
+    value bit for bit.
 
     The duration of a small collective is nearly all latency. So buckets that differ
     only in their unit, and are neighbours in the order of parameters, are merged up to
     `bucket-bytes`. (PyTorch FSDP's gathers lose efficiency below 33 million elements,
     arXiv 2304.11277.) The copy of a merged bucket is in memory from the first to the
-    last use of its units, in the forward and in the backward pass. It is gathered no
-    more often than the unit that is used most often.
+    last use of its units, in the forward and in the backward pass. It is gathered as
+    often as the unit that is used most often.
 
     The gathers of one live range become one gather at the place of the first, and
     parameters become views of its result. Gradients are packed into a bucket and
     reduced together as soon as the last of them is computed. The reduced gradient is
     accumulated when the next bucket is packed, so that the reduction overlaps with the
     backward pass of the next unit. If a rank owns more than one of the G shards, the
-    copy is gathered over the remaining axes only (none, if the rank owns the whole),
-    and the reduced gradient, in f32, over the others. Sums and their order are those
-    of `world`.
+    copy is gathered only over the remaining axes (none, if the rank owns the whole
+    bucket), and the reduced gradient, in f32, is gathered over the others. Sums and
+    their order are the same as with `world`.
 
     Before:
 

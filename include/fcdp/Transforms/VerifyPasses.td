@@ -6,7 +6,7 @@ include "fcdp/Transforms/PassBase.td"
 
 class VerifyPass<string phase> : FcdpPass<"fcdp-verify-" # phase> {
   let summary = "check that a module is in phase " # phase;
-  let description = "Refuses operations of other phases, and what phase `" # phase #
+  let description = "Refuses operations of other phases, and modules that lack what phase `" # phase #
                     "` requires beyond the operations' own constraints.";
 }
 def VerifyImportedPass : VerifyPass<"imported"> {
@@ -27,12 +27,12 @@ def VerifyImportedPass : VerifyPass<"imported"> {
 }
 def VerifyShardedPass : VerifyPass<"sharded"> {
   let description = [{
-    The module has a mesh and a family of functions. Every bucket has a shard, and a
-    trained one an accumulator. Every trainable parameter is reduced once per
+    The module has a mesh and a family of functions. Every bucket has a shard, and every
+    trained bucket has an accumulator. Every trainable parameter is reduced once per
     micro-batch and updated once; the first micro-batch starts the accumulators.
     Gradients are clipped at most once, in `@update`, before they are used. If a
-    function finds a copy prefetched, each function that may run before it has fetched
-    the copy, after its own last use of the copy before.
+    function uses a prefetched copy, each function that may run before it has fetched
+    the copy, after its own last use of the previous copy.
 
     Refused by `--fcdp-verify-sharded`:
 
@@ -73,10 +73,10 @@ def VerifyScheduledPass : VerifyPass<"scheduled"> {
 }
 def VerifyPlannedPass : VerifyPass<"planned"> {
   let description = [{
-    Every buffer and state has a place of its type's size. Every record has an event of
-    its own. If its token crosses a function boundary, the argument names the event,
-    which is waited for before it is recorded again. `--fcdp-verify-plan` proves that
-    places and events suffice.
+    Every buffer and state has a place of its type's size. Every record has a separate
+    event. If its token crosses a function boundary, the argument names the event, which
+    is waited for before it is recorded again. `--fcdp-verify-plan` proves that places
+    and events suffice.
 
     Refused by `--fcdp-verify-planned`:
 
@@ -89,13 +89,14 @@ def VerifyPlannedPass : VerifyPass<"planned"> {
 }
 
 def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
-  let summary = "prove that a plan runs as it is meant to";
+  let summary = "prove that a plan runs as intended";
   let description = [{
-    Requires phase `planned`, and changes nothing. Refuses a plan unless each of
-    these holds for every legal run, `@init (first next* last update | only
-    update | first_evaluation next_evaluation*)*`, over the boundaries of functions
-    and steps; the micro-batches of a step are of one variant, and that of the next step
-    may be any. The error names the bucket by its first parameter, and both operations:
+    Requires phase `planned`, and changes nothing. Refuses a plan unless each of these
+    holds for every legal run,
+    `@init (first next* last update | only update | first_evaluation next_evaluation*)*`,
+    over the boundaries of functions and steps. The micro-batches of a step are of one
+    variant, and the next step may be of any variant. The error names the bucket by its
+    first parameter, and both operations:
 
     - Accesses to the same bytes of an arena, one of them a write, are ordered by
       streams and events.
@@ -108,7 +109,7 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
       has waited for all accesses to it. So waits and collectives follow the order of
       issue, and cannot wait for each other in a cycle.
     - Each operand of a call is a view of the parameter that the call's attribute
-      `fcdp.parameters` names, and each gradient is packed as that of a parameter that
+      `fcdp.parameters` names, and each gradient is packed for a parameter that
       `fcdp.gradients` names. `--fcdp-bucket` writes both, so that parameters of equal
       types cannot change places.
     - @update clips gradients to `fcdp.clip_norm` of the module, if and only if it has
@@ -119,18 +120,18 @@ def VerifyPlanPass : FcdpPass<"fcdp-verify-plan"> {
       live ranges.
 
     The proof runs functions one after another on one rank's memory, as all ranks run
-    one program. Each stream has a vector clock; a record stores its stream's clock,
-    and a wait merges it. Each interval of bytes has its last write, the last read
-    after it by each stream (FastTrack, Flanagan and Freund, PLDI 2009), and an
-    abstract content: the parameters, the axes that they were gathered over and the
-    update that they precede; or the gradients, their micro-batches and the axes that
-    they were reduced over. The input of a gather that is placed inside the result has
-    bytes of its own, at a different place on each rank. States that no later function
-    can distinguish are merged, so that runs of any length come to an end. Time is
-    about linear in the number of operations. The proof errs on the side of refusing:
-    the result of an unknown operator counts as a read of its operands. Bytes that no
-    value or state reserves are free for the results of operators: compute writes to
-    them from the first operator that finds them free to the last.
+    one program. Each stream has a vector clock; a record stores its stream's clock, and
+    a wait merges it. Each interval of bytes has its last write, the last read after it
+    by each stream (FastTrack, Flanagan and Freund, PLDI 2009), and an abstract content:
+    the parameters, the axes that they were gathered over and the update that they
+    precede; or the gradients, their micro-batches and the axes that they were reduced
+    over. The input of a gather that is placed inside the result has separate bytes, at
+    a different place on each rank. States that no later function can distinguish are
+    merged, so that runs of any length come to an end. Time is about linear in the
+    number of operations. The proof errs on the side of refusing: the result of an
+    unknown operator counts as a read of its operands. Bytes that no value or state
+    reserves are free for the results of operators: compute writes to them from the
+    first operator that finds them free to the last.
 
     Refused by `--fcdp-verify-plan`:
 

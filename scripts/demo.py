@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demonstration behind scripts/demo."""
+"""The demonstration that scripts/demo runs."""
 
 import argparse
 import resource

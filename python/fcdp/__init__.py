@@ -35,7 +35,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Loads PyTorch's tracing, which takes seconds, only for those who export.
+    # Loads PyTorch's tracing, which takes seconds, only for programs that export.
     if name == "empty_weights":
         from fcdp import empty
 

@@ -9,13 +9,17 @@ from torch.distributions import Distribution
 
 from fcdp.torch_private import validates_distributions
 
-# Transformers' torch_compilable_check reads it at each call. Its vision and language models compare numbers of image tokens.
+# Transformers' torch_compilable_check reads it at each call. Its vision and language models compare numbers of image
+# tokens.
 _DISABLED = "TRANSFORMERS_DISABLE_TORCH_CHECK"
 
 
 @contextlib.contextmanager
 def without_assertions() -> Iterator[None]:
-    """Until the context ends, these assertions are not made. Eager PyTorch has made them on the example inputs, if it ran."""
+    """Until the context ends, these assertions are not made.
+
+    Eager PyTorch has made them on the example inputs, if it ran.
+    """
     before = os.environ.get(_DISABLED)
     validates = validates_distributions()
     os.environ[_DISABLED] = "1"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and restores what a model holds beside its parameters, buffers and modules: numbers, containers, tensors, generators.
+"""Reads and restores what a model holds beside its parameters, buffers and modules: numbers, containers, tensors,
+generators.
 
 A compiled step keeps none of it: it has what Python computed of it in one pass.
 """
@@ -32,7 +33,7 @@ _MOST_VALUES = 500_000
 _MOST_BYTES = 1 << 20
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, torch.dtype, torch.device, torch.Size, range)
-# What functools.lru_cache and cache make of a function.
+# The type of functions under functools.lru_cache or cache.
 _CACHED = type(functools.cache(lambda: None))
 # Attributes of every module that are PyTorch's own. Hooks of forward are not among them: they may hold numbers.
 _PYTORCHS = set(vars(nn.Module())) - {"training", "_forward_hooks", "_forward_pre_hooks"} | {"_compiled_call_impl"}
@@ -101,7 +102,7 @@ def held_values(model: nn.Module, loss_fn: Any = None) -> dict[str, Any]:
 
 
 def changes(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Returns the paths whose values differ, in the order of `after`. Those that are in one of the two differ, too."""
+    """Returns the paths whose values differ or that only one of the two has, in the order of `after`."""
     paths = dict.fromkeys([*after, *before])
     absent = object()
     return [path for path in paths if not _equal(before.get(path, absent), after.get(path, absent))]
@@ -142,7 +143,9 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _raw(value: dict[Any, Any]) -> dict[Any, Any]:
-    """Copies a dict. Classes derived from it may make something else when an item is read, as Transformers' ACT2FN does."""
+    """Copies a dict. Classes derived from it may make something else when an item is read, as Transformers' ACT2FN
+    does.
+    """
     return dict(dict.items(value))
 
 
@@ -173,7 +176,7 @@ class _Walk:
 
     def __init__(self, model: nn.Module, loss_fn: Any) -> None:
         self.values: dict[str, Any] = {}
-        # What can change in place, and its content.
+        # The objects that can change in place, and their contents.
         self.holders: list[tuple[Any, Any]] = []
         self._seen: dict[int, Any] = {}
         # The nearest come first, and have the shortest paths.

@@ -21,8 +21,8 @@ LossFn = Callable[[Any, Any], torch.Tensor]
 # does not find their gradients.
 INPUT_PREFIX = "fcdp_input_"
 
-# The positions of tokens, by their name in Transformers. Where they restart in a row, and there is no mask, Transformers
-# takes the row for several documents, between which there is no attention.
+# The positions of tokens, by their name in Transformers. If they restart within a row, and there is no mask,
+# Transformers treats the row as several documents, between which there is no attention.
 POSITIONS = "position_ids"
 
 
@@ -32,9 +32,9 @@ class Call:
 
     With `loss_fn`, the last input is its target and is not passed to `forward`.
 
-    Inputs with tensors are the step's inputs. Others (flags, numbers, None) are constants of the step. Those named by
-    `full_masks` are all ones in every step, and "position_ids" beside them never restart in a row: the loss is NaN if one
-    is not so.
+    Inputs with tensors are the step's inputs. Others (flags, numbers, None) are constants of the step. Inputs that
+    `full_masks` names are all ones in every step, and "position_ids" beside them never restart in a row. Otherwise the
+    loss is NaN.
     """
 
     given: dict[str, Any]

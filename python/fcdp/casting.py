@@ -30,7 +30,10 @@ def cast_parameters(model: nn.Module, dtype: torch.dtype) -> nn.Module:
 
 
 def warn_of_rounded_buffers(model: nn.Module, changed: Collection[str]) -> None:
-    """Warns of buffers in half precision that seem to be rounded, or are in each step. `changed`: those that it changes."""
+    """Warns of buffers in half precision that seem to be rounded, or are in each step.
+
+    `changed`: those that it changes.
+    """
     found = [name for name, buffer in model.named_buffers() if _is_rounded(buffer, name in changed)]
     if found:
         more = f" and {len(found) - 1} more buffers are" if len(found) > 1 else " is"

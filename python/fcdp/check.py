@@ -17,8 +17,9 @@ from fcdp.errors import ExportError
 from fcdp.torch_private import pytree
 
 # Relative tolerances. Archive and eager step mostly run the same kernels, and then differ only in the order of threaded
-# sums. Under export some models take another path (Transformers repeats the heads of keys and values, where eager leaves
-# that to the kernel), which rounds elsewhere: by little in these types, by more where the step computes in half precision.
+# sums. Under export some models take another path (Transformers repeats the heads of keys and values, where eager
+# leaves that to the kernel), which rounds elsewhere: by little in these types, by more where the step computes in half
+# precision.
 _LOSS_TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 _GRADIENT_TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}
 _HALF_TOLERANCE = 2e-2
@@ -202,7 +203,7 @@ def _check_finite(gradients: dict[str, torch.Tensor]) -> None:
 
 
 def _advice(functions: tuple[str, ...]) -> str:
-    """What to do if a gradient is another one, for a model with torch.autograd.Functions of its own."""
+    """Returns the advice for a gradient that differs, for a model with torch.autograd.Functions of its own."""
     if not functions:
         return "please report this model"
     return (

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assigns training data to ranks, by the same rule as fcdp-run --input.
 
-Every input is a list of rows from one or several files, one row per micro-batch. In step s, rank r reads for its micro-batch
-k (of K) the row at position (s * K + k) * world + r of the data's order, the same one of every input; a file has the smallest
-number of rows among the inputs. docs/data.md describes the order.
+Every input is a list of rows from one or several files, one row per micro-batch. In step s, rank r reads for its
+micro-batch k (of K) the row at position (s * K + k) * world + r of the data's order, the same one of every input; a
+file has the smallest number of rows among the inputs. docs/data.md describes the order.
 """
 
 import math
@@ -47,7 +47,8 @@ class NpyRows:
 class TokenWindows:
     """Reads consecutive windows of a raw little-endian token file as int64 tensors of the batch's shape.
 
-    Row i is tokens[i * n + shift : (i + 1) * n + shift] with n the elements of `shape`; there are (length - shift) // n.
+    Row i is tokens[i * n + shift : (i + 1) * n + shift] with n the elements of `shape`; there are (length - shift) //
+    n.
     """
 
     def __init__(self, path: Path, kind: str, shape: Sequence[int], shift: int = 0):
@@ -89,7 +90,8 @@ class RowFiles:
 
 
 def _split_files(text: str) -> list[str]:
-    """Splits "FILE,FILE". A comma separates files if it follows a type of tokens or ".npy"; others are part of a name."""
+    """Splits "FILE,FILE". A comma separates files if it follows a type of tokens or ".npy"; others are part of a name.
+    """
     files = [""]
     for character in text:
         if character == "," and re.search(r"(\.npy|:(u16|i32|i64)(\+[0-9]+)?)\Z", files[-1]):
@@ -100,7 +102,8 @@ def _split_files(text: str) -> list[str]:
 
 
 def open_input(text: str, shape: Sequence[int]) -> Rows:
-    """Opens "FILE.npy", "FILE:u16", "FILE:u16+1", or several with commas between them: the syntax of fcdp-run --input."""
+    """Opens "FILE.npy", "FILE:u16", "FILE:u16+1", or several with commas between them: the syntax of fcdp-run --input.
+    """
     files = [_open_file(file, shape) for file in _split_files(text)]
     return files[0] if len(files) == 1 else RowFiles(files)
 
@@ -138,8 +141,8 @@ class _SplitMix:
 class Permutation:
     """A permutation of range(size), computed element by element, the same as that of fcdp-run.
 
-    A balanced Feistel network permutes the least power of 4 that has `size` elements, and is applied again while its result
-    is not below `size` (cycle walking; Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002).
+    A balanced Feistel network permutes the least power of 4 that has `size` elements, and is applied again while its
+    result is not below `size` (cycle walking; Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002).
     """
 
     def __init__(self, size: int, seed: int, series: int, epoch: int):
@@ -253,7 +256,8 @@ class DataOptions:
 class Mixture:
     """Spreads the rows of several files over positions, in periods of as many positions as the weights' sum.
 
-    Each position goes to the file that is most behind, the first one of equals ("smooth weighted round-robin", as in nginx).
+    Each position goes to the file that has fallen shortest of its share, or the first of several such files ("smooth
+    weighted round-robin", as in nginx).
     """
 
     def __init__(self, weights: Sequence[int]):
@@ -275,7 +279,8 @@ class Mixture:
 
 
 class DataOrder:
-    """Gives each position in the data, which counts over all ranks and micro-batches of a job, a file and a row of it."""
+    """Gives each position in the data, which counts over all ranks and micro-batches of a job, a file and a row of it.
+    """
 
     def __init__(self, options: DataOptions, file_rows: Sequence[int]):
         if options.weights and len(options.weights) != len(file_rows):
@@ -305,7 +310,8 @@ def position(step: int, micro_batch: int, rank: int, *, micro_batches: int, worl
 
 
 def row_index(step: int, micro_batch: int, rank: int, *, micro_batches: int, world: int, rows: int) -> int:
-    """Returns the index of the row that `rank` reads in micro-batch `micro_batch` of `step`, unless rows are shuffled."""
+    """Returns the index of the row that `rank` reads in micro-batch `micro_batch` of `step`, unless rows are shuffled.
+    """
     return position(step, micro_batch, rank, micro_batches=micro_batches, world=world) % rows
 
 
@@ -314,8 +320,8 @@ def batches(
 ) -> Callable[[int], list[dict[str, torch.Tensor]]]:
     """Returns a function from a step to its inputs for fcdp.reference.
 
-    The inputs are in the order of fcdp.reference: all ranks of micro-batch 0, then of micro-batch 1, and so on. `data` is
-    that of fcdp-run --data.
+    The inputs are in the order of fcdp.reference: all ranks of micro-batch 0, then of micro-batch 1, and so on. `data`
+    is that of fcdp-run --data.
     """
     files = {name: source.files if isinstance(source, RowFiles) else [source] for name, source in sources.items()}
     if len({len(rows) for rows in files.values()}) > 1:

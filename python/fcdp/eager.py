@@ -27,7 +27,7 @@ from fcdp.torch_private import buffer_table, fake_mode_of as mode_of_tensors, py
 _HINTS = {
     "got mat_a.dtype": "if these are experts of Transformers, call model.set_experts_implementation('batched_mm') before",
 }
-"""What to do, by a part of the text of an error of the model."""
+"""The advice for an error of the model, by a part of its text."""
 
 OWN_LOSS = (
     "give the loss of one rank's micro-batch, without gathers and sums over ranks; a compiled step takes the mean over "
@@ -102,10 +102,10 @@ def passes(model: nn.Module, call: Call) -> Iterator[Callable[[], torch.Tensor]]
 
 @contextlib.contextmanager
 def as_eager() -> Iterator[None]:
-    """Has what is under torch.compile run as if it were not, and checkpoints repeat their random numbers.
+    """Makes code under torch.compile run as if it were not compiled, and checkpoints repeat their random numbers.
 
     A compiled step does the same: its recomputation has the dropout masks of the forward pass, with
-    preserve_rng_state=False, too. What is under torch.inference_mode is not trained.
+    preserve_rng_state=False, too. Parts under torch.inference_mode are not trained.
     """
     with compiled_as_eager(), preserved_randomness(), inference_as_no_grad():
         yield
@@ -169,7 +169,9 @@ def _needs_values(error: Exception) -> bool:
 
 
 def place_of(error: Exception) -> str:
-    """Returns the innermost line of an error that is not of PyTorch, Python or this package, and what PyTorch ran for it."""
+    """Returns the innermost line of an error that is not of PyTorch, Python or this package, and what PyTorch ran for
+    it.
+    """
     inner, place = "", ""
     for frame in traceback.extract_tb(error.__traceback__):
         if is_torchs(frame.filename) and "/torch/nn/modules/" in frame.filename and not frame.name.startswith("_"):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds models whose parameters have no values, for models that do not fit into the memory of the machine that exports."""
+"""Builds models whose parameters have no values, for models that do not fit into the memory of the machine that
+exports.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -16,8 +18,8 @@ from fcdp.torch_private import buffer_table, is_fake, new_fake_mode, parameter_t
 def empty_weights() -> Iterator[None]:
     """Puts every parameter that a module registers on the device "meta", without memory. Buffers get their values.
 
-    On the device "meta" or under FakeTensorMode as a whole, computed buffers (rotary tables, masks) would have no values,
-    and files of weights do not have them either. The same as init_empty_weights of Hugging Face's Accelerate.
+    On the device "meta" or under FakeTensorMode as a whole, computed buffers (rotary tables, masks) would have no
+    values, and files of weights do not have them either. The same as init_empty_weights of Hugging Face's Accelerate.
     """
     register = nn.Module.register_parameter
 

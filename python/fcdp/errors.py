@@ -3,7 +3,7 @@
 import os
 import re
 
-# Those of Unicode that change the order of what a terminal shows, or begin a line, are among them.
+# They include the characters of Unicode that change the order of text on a terminal, or begin a line.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 

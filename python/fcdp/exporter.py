@@ -75,7 +75,7 @@ _HINTS = {
         "compiled step come from one generator of its rank"
     ),
 }
-"""What to do, by a part of the name or of the text of an error of torch.export."""
+"""The advice for an error of torch.export, by a part of its name or text."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Exported:
     """Describes the archive that was written.
 
     `nodes` and `labelled` count operations. `gradient_error` is the largest relative error in the check, or None if the
-    check did not run. For a model without weights, `checked_units` are the units that were compared with eager PyTorch on random
-    values ("" is the model around its units), and `unchecked_units` are the others, with the reason for each.
+    check did not run. For a model without weights, `checked_units` are the units that were compared with eager PyTorch
+    on random values ("" is the model around its units), and `unchecked_units` are the others, with the reason for each.
     """
 
     path: Path
@@ -113,28 +113,30 @@ def export(
 ) -> Exported:
     """Writes forward pass, loss and backward pass of one micro-batch on one rank as a .pt2 archive.
 
-    train: with False, writes forward pass and loss alone, for fcdp-compile --eval. Call model.eval() before.
+    train: with False, writes only forward pass and loss, for fcdp-compile --eval. Call model.eval() first.
 
-    example_inputs: a tuple of positional inputs, or a dict of keyword inputs, with the shapes every micro-batch will have.
-    The model returns the loss (a scalar tensor) or an output with a `.loss`. With loss_fn, the last example input is the
-    target: the model is called with the others, and the loss is loss_fn(output, target).
+    example_inputs: a tuple of positional inputs, or a dict of keyword inputs, with the shapes every micro-batch will
+    have. The model returns the loss (a scalar tensor) or an output with a `.loss`. With loss_fn, the last example input
+    is the target: the model is called with the others, and the loss is loss_fn(output, target).
 
     The model stays in its current mode, training or evaluation, and is not changed; a step of a model with dropout or
     batch norm in evaluation mode is exported with a warning. Frozen parameters
     (requires_grad=False) stay frozen. Parameters that the loss does not depend on are recorded and exported as frozen.
-    What the model runs under torch.utils.checkpoint (use_reentrant=False) is computed again in the backward pass.
+    Parts of the model under torch.utils.checkpoint (use_reentrant=False) are computed again in the backward pass.
 
-    check: load the archive again, run it on the example inputs and compare loss and gradients with eager PyTorch. Models
-    without weights (built under fcdp.empty_weights(), FakeTensorMode, or on the device "meta") are compared unit by unit on
-    random values, as far as 4 GiB and 4e12 multiplications a unit go; `Exported` says which were not. Their archives have
-    the full graph and no weights; only the first way keeps the values of computed buffers, without which nothing is compared.
+    check: load the archive again, run it on the example inputs and compare loss and gradients with eager PyTorch.
+    Models without weights (built under fcdp.empty_weights(), FakeTensorMode, or on the device "meta") are compared unit
+    by unit on random values, if a unit needs at most 4 GiB and 4e12 multiplications; `Exported` says which were not
+    compared. Their archives have the full graph and no weights. Only fcdp.empty_weights() keeps the values of computed
+    buffers, without which nothing is compared.
 
-    full_masks: inputs that are all ones in every micro-batch, such as "attention_mask" of batches without padding. Masks of
-    attention that depend on them are then replaced, as those that depend on no input. Sessions refuse a batch
-    in which one of its elements is not 1, or "position_ids" beside it restart in a row, and the loss of the graph is NaN then.
+    full_masks: inputs that are all ones in every micro-batch, such as "attention_mask" of batches without padding.
+    Masks of attention that depend on them are then replaced, like masks that depend on no input. Sessions refuse a
+    batch in which an element of such an input is not 1, or "position_ids" beside it restart in a row; the loss of the
+    graph is NaN then.
 
-    autocast: torch.bfloat16 has forward pass and loss run under torch.autocast with this type. By default autocast is as it is
-    around the call.
+    autocast: with torch.bfloat16, forward pass and loss run under torch.autocast with this type. By default the
+    caller's autocast applies.
 
     Raises ExportError if the export fails. Then `path` is not changed.
     """
@@ -251,8 +253,8 @@ def _check_parameters(model: nn.Module) -> None:
 def _freeze_unreached(model: nn.Module, call: Call, undo: contextlib.ExitStack, train: bool) -> list[str]:
     """Freezes the parameters without a gradient until `undo` runs, and returns their names.
 
-    torch's joint export refuses a trainable parameter without one. Raises ExportError if the model does what a compiled step
-    would not do.
+    torch's joint export refuses a trainable parameter without one. Raises ExportError if the model does what a compiled
+    step would not do.
     """
     start_stage("watching passes of the model")
     return _freeze_without_gradient(model, watched_step(model, call, train), undo)
@@ -280,7 +282,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
         ):
             # torch.export warns of its own use of LeafSpec.
             warnings.filterwarnings("ignore", category=FutureWarning, message=".*LeafSpec")
-            # What forward keeps is compared and restored by fcdp.
+            # fcdp compares and restores the values that forward keeps.
             warnings.filterwarnings("ignore", category=UserWarning, message="The tensor attributes? .* assigned during export")
             with without_assertions(), kept_functions() as recorded:
                 with marked_regions(), recorded:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the backward passes of torch.autograd.Functions in an export.
 
-The trace of the forward pass would follow Function.forward, and the joint trace differentiate what that found. So the first
-trace records an operator in place of a call, and the second one, which has autograd, calls the Function for it.
+The trace of the forward pass would follow Function.forward, and the joint trace differentiate what that found. So the
+first trace records an operator in place of a call, and the second one, which has autograd, calls the Function for it.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class _Call:
         return [result.view_as(result) if any(result is tensor for tensor in tensors) else result for result in found]
 
 
-# Those of the export that runs.
+# The calls in the export that runs.
 _calls: list[_Call] = []
 
 

@@ -12,8 +12,8 @@ import torch
 def inference_as_no_grad() -> Iterator[None]:
     """Until the context ends, torch.inference_mode records no gradients, as torch.no_grad, and does no more.
 
-    torch.export leaves no trace of it: what a model computes under it would be trained. Methods of the class are replaced,
-    because models hold functions that it decorates.
+    torch.export leaves no trace of it: what a model computes under it would be trained. Methods of the class are
+    replaced, because models hold functions that it decorates.
     """
     cls = torch.inference_mode
     own = cls.__enter__, cls.__exit__

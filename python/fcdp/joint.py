@@ -26,7 +26,8 @@ _IN_THE_LABEL = ("stack_trace", "nn_module_stack", "from_node", "torch_fn")
 
 
 def joint_program(forward: ExportedProgram) -> ExportedProgram:
-    """Returns the program that computes the loss (output 0 of `forward`) and the gradient of every trained parameter."""
+    """Returns the program that computes the loss (output 0 of `forward`) and the gradient of every trained parameter.
+    """
     with traced_by(_labelled):
         # The only composite operator that autograd decomposes and eager does not.
         joint = decompose_to_joint(forward, preserved=[torch.ops.aten.silu_backward.default])

@@ -31,8 +31,8 @@ class KnownValues:
     """The values of a graph's nodes that are the same in every step.
 
     Call `visit` for each node in order. Then the values of the nodes `wanted` are right at each place in the graph,
-    though operations may write to them later. Other values are only there if a wanted one needs them, and values are
-    freed behind their last use.
+    though operations may write to them later. Other values exist only if a wanted value needs them, and values are
+    freed after their last use.
     """
 
     def __init__(self, graph: fx.Graph, inputs: Mapping[str, torch.Tensor], wanted: Iterable[fx.Node]) -> None:

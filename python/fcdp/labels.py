@@ -18,9 +18,9 @@ _NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(path)) + os.sep for path 
 def label(meta: dict[str, Any]) -> dict[str, Any]:
     """Returns the label of a node, from the metadata that autograd's tracing left on it.
 
-    module: the innermost module path, "" for the root. backward: whether the node belongs to the backward pass. grad_acc:
-    whether it adds gradients of one value. source: "file.py:line" in the forward pass, for backward nodes too, or "" if
-    it is unknown. region: the number of the checkpointed region of a forward node, if it is in one.
+    module: the innermost module path, "" for the root. backward: whether the node belongs to the backward pass.
+    grad_acc: whether it adds gradients of one value. source: "file.py:line" in the forward pass, for backward nodes
+    too, or "" if it is unknown. region: the number of the checkpointed region of a forward node, if it is in one.
     """
     stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
     path = next(reversed(stack.values()))[0] if stack else ""

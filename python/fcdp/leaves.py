@@ -25,7 +25,8 @@ _MOST_OBJECTS = 20_000
 def check_leaves(model: nn.Module, call: Call, loss: torch.Tensor, forward: Callable[[], torch.Tensor]) -> None:
     """Raises ExportError if `loss`, which has its graph of autograd, trains a tensor that is no parameter of the model.
 
-    A tensor that forward makes trains nothing, though it requires a gradient: another pass, by `forward`, has another one.
+    A tensor that forward makes trains nothing, though it requires a gradient: another pass, by `forward`, has another
+    one.
     """
     known = {id(parameter) for parameter in model.parameters()}
     unknown = [leaf for leaf in _leaves(loss) if id(leaf) not in known]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fcdp.errors import shows_torch_messages
 
-# It logs the trace of an error that is raised, and so said, too.
+# It logs the trace of an error that is also raised, so the user sees the error anyway.
 _LOGGERS = ("torch._subclasses.fake_tensor", "torch._subclasses.fake_utils")
 
 

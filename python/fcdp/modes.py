@@ -56,7 +56,7 @@ def _inactive(module: nn.Module, is_trained: bool, name: str = "") -> list[str]:
 
 
 def _random_parts(module: nn.Module) -> list[str]:
-    """Returns the probabilities of dropout that a module has. Those of attention, of an LSTM or of layers are numbers."""
+    """Returns a module's probabilities of dropout. Attention, an LSTM and layers have them as numbers."""
     if isinstance(module, _DROPOUT):
         return [f"dropout ({module.p:g})"] if module.p > 0 else []
     if isinstance(module, nn.RReLU):

@@ -44,7 +44,8 @@ class OperatorCounts:
 def find_difference(whole: Counter[str], alone: Counter[str]) -> str:
     """Returns in which operators a part of the whole step differs from the part alone, or "" if it does not.
 
-    What makes numbers of a boolean mask of attention may be missing: the whole step knows some masks.
+    Operators that turn a boolean mask of attention into numbers may be missing, because the whole step knows some
+    masks.
     """
     attentions = sum(count for name, count in whole.items() if "attention" in name)
     masks = Counter({"aten::where": attentions, "aten::scalar_tensor": 2 * attentions})

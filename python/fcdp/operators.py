@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuses operators and results that a compiled step cannot have. It calls operators of libtorch on tensors of fixed shapes."""
+"""Refuses operators and results that a compiled step cannot have.
+
+It calls operators of libtorch on tensors of fixed shapes.
+"""
 
 import torch
 from torch import fx

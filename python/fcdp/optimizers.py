@@ -61,8 +61,8 @@ class Lion(_ParameterWise):
 class AdamW8bit(_ParameterWise):
     """AdamW with moments in 8 bits (arXiv 2110.02861), with the names, defaults and scheme of torchao.optim.AdamW8bit.
 
-    Both moments of a parameter of 4096 elements or more, in whole blocks of 256, have a code for each element and a scale
-    for each block: its greatest magnitude. Other parameters have moments of their own type.
+    Both moments of a parameter of 4096 elements or more, in whole blocks of 256, have a code for each element and a
+    scale for each block: its greatest magnitude. Other parameters have moments of their own type.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refuses models whose backward pass changes buffers, as one does that runs a batch norm again for torch.utils.checkpoint.
+"""Refuses models whose backward pass changes buffers, as one does that runs a batch norm again for
+torch.utils.checkpoint.
 
 An archive has each operation of a checkpointed region once, so that it would change such a buffer once.
 """
@@ -18,7 +19,9 @@ from fcdp.torch_private import arguments_by_name, buffer_table, count_writes, is
 
 @contextlib.contextmanager
 def buffers_kept(model: nn.Module) -> Iterator[None]:
-    """Raises ExportError at its end if a buffer of the model was changed since its beginning, though it may have no value."""
+    """Raises ExportError at its end if a buffer of the model was changed since its beginning, though it may have no
+    value.
+    """
     before = [
         _Buffer(f"{prefix}.{leaf}".strip("."), module, leaf, tensor, count_writes(tensor), tensor.detach().clone())
         for prefix, module in model.named_modules()
@@ -52,7 +55,9 @@ class _Buffer:
     value: torch.Tensor
 
     def is_changed(self) -> bool:
-        """Whether it is another tensor, or was written to. A kernel that does not count what it writes changes values."""
+        """Returns whether the buffer is another tensor, or was written to. A kernel may write without counting; then
+        values differ.
+        """
         tensor = buffer_table(self.module).get(self.leaf)
         if tensor is not self.tensor or count_writes(tensor) != self.writes:
             return True

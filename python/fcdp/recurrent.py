@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the dropout between the layers of LSTM, GRU and RNN, and says what to do about packed sequences.
 
-PyTorch's decomposition of these operators, which every trace takes, leaves out the dropout. So an operator of several layers
-is replaced by one of a single layer for each, with a dropout between two of them, as its kernels compute it.
+PyTorch's decomposition of these operators, which every trace takes, leaves out the dropout. So an operator of several
+layers is replaced by one of a single layer for each, with a dropout between two of them, as its kernels compute it.
 """
 
 import operator

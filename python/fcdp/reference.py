@@ -28,12 +28,12 @@ def reference(
 ) -> list[float]:
     """Trains `model` in place for `steps` optimizer steps. Returns the mean loss of each step, summed in float64.
 
-    batches[s], or batches(s), holds the inputs of step s (each a tuple or dict as for fcdp.export) in the order in which
-    their gradients are added: micro-batch by micro-batch, and within one by rank (index k * world + r). Gradients are added
-    in float32, divided by their number, and rounded once to the parameter's type; those of float64 parameters are added in
-    float64, where a compiled step rounds them to float32. With clip_norm they are then clipped by
-    torch.nn.utils.clip_grad_norm_. `schedule` makes PyTorch's learning-rate scheduler, such as
-    lambda optimizer: LambdaLR(optimizer, factor), which goes on after each step.
+    batches[s], or batches(s), holds the inputs of step s (each a tuple or dict as for fcdp.export) in the order in
+    which their gradients are added: micro-batch by micro-batch, and within one by rank (index k * world + r). Gradients
+    are added in float32, divided by their number, and rounded once to the parameter's type. Gradients of float64
+    parameters are added in float64, while a compiled step rounds them to float32. With clip_norm they are then clipped
+    by torch.nn.utils.clip_grad_norm_. `schedule` makes PyTorch's learning-rate scheduler, such as lambda optimizer:
+    LambdaLR(optimizer, factor), which goes on after each step.
 
     Each of the `world` ranks has its own buffers and, with `seed`, its own random generator, which is seeded with
     seed + rank. At the end the model has the trained parameters and rank 0's buffers.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the export of a model without weights, unit by unit, on random values.
 
-Each unit is exported by itself with random weights and arguments of the shapes that the model calls it with, and compared with
-eager PyTorch. The operators of the whole archive there must be those that were compared. What is left of the model is compared
-with stubs in place of its units. Units that are alike are compared once.
+Each unit is exported by itself with random weights, and with arguments of the shapes with which the model calls it. It
+is compared with eager PyTorch, and must have the same operators as in the whole archive. The rest of the model is
+compared with stubs in place of its units. Units that are alike are compared once.
 """
 
 import contextlib
@@ -31,7 +31,8 @@ from fcdp.torch_private import is_fake, pytree
 from fcdp.unit_calls import Like, UnitCall, random_weight, record_calls
 
 MOST_BYTES = 4 << 30
-"""The memory that the check of one unit may take, by an estimate: four times its parameters, two times all its results."""
+"""The memory that the check of one unit may take, by an estimate: four times its parameters, two times all its results.
+"""
 MOST_OPERATIONS = 4e12
 """The multiplications that the check of one unit may take, by an estimate."""
 _SEEDS = (1, 2)
@@ -59,7 +60,8 @@ def check_units(
 ) -> UnitChecks:
     """Compares `joint`, the export of a model of fcdp.empty_weights(), with eager PyTorch.
 
-    `trace` exports a module that has values and runs it in eager PyTorch, and `compare` raises ExportError if both differ.
+    `trace` exports a module that has values and runs it in eager PyTorch, and `compare` raises ExportError if both
+    differ.
     """
     return _Checker(model, call, joint, list(units), trace, compare).run()
 
@@ -142,7 +144,7 @@ class _Checker:
         return found
 
     def _variant(self, call: Call) -> _Variant:
-        # What a model keeps of a pass of tensors without values is not for the next one.
+        # Values that a model keeps from a pass of tensors without values must not reach the next pass.
         with unchanged_attributes(self._model, call.loss_fn):
             units = record_calls(self._model, call, self._units)
         size = sum(leaf.numel() for leaf in call.leaves()) / max(sum(leaf.numel() for leaf in self._call.leaves()), 1)
@@ -173,7 +175,9 @@ class _Checker:
             self._found.checked.append(unit)
 
     def _attempt(self, unit: str, check: Callable[[int], float]) -> None:
-        """Runs a check, and again on other values if it fails: values near a choice, as of a router, may round to another."""
+        """Runs a check, and again on other values if it fails: values near a choice, as of a router, may round to
+        another.
+        """
         for seed in _SEEDS:
             try:
                 self._found.error = max(self._found.error, check(seed))

@@ -16,7 +16,10 @@ from fcdp.unit_calls import Like, UnitCall
 
 
 class Alone(nn.Module):
-    """Calls a unit as the model did, and returns a loss of all its results. Arguments with a gradient are parameters."""
+    """Calls a unit as the model did, and returns a loss of all its results.
+
+    Arguments with a gradient are parameters.
+    """
 
     def __init__(self, unit: nn.Module, call: UnitCall, generator: torch.Generator):
         super().__init__()
@@ -89,7 +92,9 @@ def stubbed(
 
 
 def _pull(leaf: torch.Tensor) -> torch.Tensor:
-    """Returns a number that depends on a tensor, but for one that eager PyTorch may not have, as a mask may be left out."""
+    """Returns a number that depends on a tensor, but for one that eager PyTorch may not have, as a mask may be left
+    out.
+    """
     if leaf.is_floating_point():
         return leaf.float().clamp(-1, 1).mean()
     return torch.zeros_like(leaf, dtype=torch.float32).mean()

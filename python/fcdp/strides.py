@@ -8,8 +8,9 @@ from torch import fx
 
 _aten = torch.ops.aten
 
-# torch.export takes the strides of their results from a description in Python, and the operator itself has others unless
-# its operands are contiguous, or, for these, lie in memory alike. A later aten.view of the result may then not be possible.
+# torch.export takes the strides of their results from a description in Python, and the operator itself has others
+# unless its operands are contiguous, or, for these, lie in memory alike. A later aten.view of the result may then not
+# be possible.
 STRIDES_OF_ANOTHER_OPERAND = {
     _aten.hardsigmoid_backward.default,
     _aten.hardswish_backward.default,

@@ -62,7 +62,9 @@ def choose_roots(groups: list[list[str]], reached: set[str]) -> dict[str, str]:
 
 
 def check_overlap(model: nn.Module) -> None:
-    """Raises ExportError if a parameter's bytes overlap those of another tensor of the model, which is not the same one."""
+    """Raises ExportError if a parameter's bytes overlap those of another tensor of the model, which is not the same
+    one.
+    """
     spans = []
     for names, is_parameter in ((model.named_parameters(), True), (model.named_buffers(), False)):
         spans += [(*_span(tensor), name, is_parameter) for name, tensor in names if _has_bytes(tensor)]

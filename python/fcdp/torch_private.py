@@ -58,7 +58,8 @@ def copy_of(program: "ExportedProgram", join_detach: bool = False) -> "tuple[fx.
 
 
 def save_program(program: "ExportedProgram", path: Path, extra_files: dict[str, str]) -> None:
-    """Does what torch.export.save does, except for its test that the program has a canonical form, whose result it drops.
+    """Does what torch.export.save does, except for its test that the program has a canonical form, whose result it
+    drops.
 
     That test takes a third of the time.
     """
@@ -81,8 +82,8 @@ def with_graph(program: "ExportedProgram", graph_module: "fx.GraphModule", signa
 def traced_by(wrap: Callable[[Trace], Trace]) -> Iterator[None]:
     """Has export trace by `wrap` of the function that does it, until the context ends.
 
-    The function returns the traced graph module, metadata and two structures. What is returned in place of the graph
-    module is traced again.
+    The function returns the traced graph module, metadata and two structures. If `wrap` returns something else in place
+    of the graph module, it is traced again.
     """
     from torch._functorch import aot_autograd
 
@@ -307,7 +308,7 @@ def validates_distributions() -> bool:
 
 
 def parameter_table(module: nn.Module) -> Table:
-    """Returns the module's own parameters by name. What is set there is not registered anew."""
+    """Returns the module's own parameters by name. Setting an entry does not register the parameter again."""
     return module._parameters
 
 

@@ -62,7 +62,10 @@ class UnitCall:
     contents: list[tuple[Any, Any]]
 
     def __repr__(self) -> str:
-        """Calls that are alike have one text. An argument that is a module, as of DoRA, may lack its parameters by now."""
+        """Calls that are alike have one text.
+
+        An argument that is a module, as of DoRA, may lack its parameters by now.
+        """
         given = self.args, self.kwargs, self.results
         values = pytree.tree_map_only(nn.Module, lambda module: f"a {type(module).__name__}", given)
         return f"{values} {self.autocast} {self.grad}"

@@ -9,8 +9,8 @@ from torch import nn
 def units(model: nn.Module) -> list[str]:
     """Returns the units' module paths, ordered by their first parameter.
 
-    Each child of an outermost nn.ModuleList or nn.Sequential is a unit. For any other parameter, the module that owns it
-    is a unit ("" for the model itself).
+    Each child of an outermost nn.ModuleList or nn.Sequential is a unit. For any other parameter, the module that owns
+    it is a unit ("" for the model itself).
     """
     layers = set(_layers(model, ""))
     found: dict[str, None] = {}

@@ -21,9 +21,9 @@ def unreached_by_all(shapes: Sequence[Collection[str]]) -> list[str]:
             names = sorted(set(unreached) - set(shapes[other]))
             raise StepError(
                 "misuse",
-                f"the loss of example inputs {shape} does not depend on {_list(names)}, and that of example inputs {other} "
+                f"the loss of example inputs {shape} does not depend on {_list(names)}, but the loss of example inputs {other} "
                 "does: expected shapes of a step that reach the same parameters. Freeze these with requires_grad_(False), or "
-                "have forward use them for all shapes (adding 0 times what they compute)",
+                "have forward use them for all shapes (by adding 0 times their result)",
             )
     return list(shapes[0])
 
@@ -40,7 +40,9 @@ def warn_of_unreached(names: Collection[str]) -> None:
 
 
 def without_unreached(options: Sequence[str], names: Collection[str]) -> list[str]:
-    """Leaves the parameters out of the groups that options of fcdp-compile describe, and the groups that are empty then."""
+    """Leaves the parameters out of the groups that options of fcdp-compile describe, and the groups that are empty
+    then.
+    """
     left = []
     for option in options:
         if option.startswith(_GROUP):

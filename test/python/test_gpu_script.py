@@ -92,7 +92,7 @@ def test_programs_find_the_libraries_of_torch(folder: Path) -> None:
     [
         (None, "nvidia-smi is not found"),
         ("echo 'No devices were found'; exit 6", "exit code 6: No devices were found"),
-        ("true", "exit code 0: it said nothing"),
+        ("true", "exit code 0: it printed nothing"),
     ],
 )
 def test_ends_at_once_without_a_gpu(folder: Path, smi: str | None, reason: str) -> None:
@@ -124,7 +124,7 @@ def test_a_folder_that_is_not_prepared_is_refused(folder: Path) -> None:
         ("echo '[  PASSED  ] 2 tests.'; echo '[  SKIPPED ] 1 test, listed below:'", "2 tests passed, 1 skipped, 0 failed"),
         ("echo '[  PASSED  ] 0 tests.'", "0 tests passed"),
         ("echo before; echo the last word; exit 3", "exit code 3: the last word"),
-        ("kill -SEGV $$", "exit code -11: it said nothing"),
+        ("kill -SEGV $$", "exit code -11: it printed nothing"),
     ],
 )
 def test_others_run_after_a_failed_stage(folder: Path, body: str, reason: str) -> None:

@@ -51,7 +51,7 @@ def test_shapes_that_reach_others(home: Path, tmp_path: Path, is_first: bool) ->
     compiler(home, "exit 1")
     model = Towers()
     shapes = [text_of(model), image_of(model)] if is_first else [image_of(model), text_of(model)]
-    expected = f"the loss of example inputs {0 if is_first else 1} does not depend on 'tower.bias', 'tower.weight', and that of"
+    expected = f"the loss of example inputs {0 if is_first else 1} does not depend on 'tower.bias', 'tower.weight', but the loss of"
     with pytest.raises(StepError, match=expected):
         loop_build.build(model, shapes[0], [], tmp_path / "cache", False, greater=shapes[1:])
 

@@ -123,7 +123,7 @@ def _check_prefixes(options: argparse.Namespace, *formats: str) -> None:
 def _add_inspect(commands: Any) -> None:
     parser = _add_command(
         commands, "inspect", _inspect,
-        "Shows what a checkpoint has. Of a run's folder, lists the checkpoints.",
+        "Shows the contents of a checkpoint, or lists the checkpoints in the folder of a run.",
         f"{_FORMATS}\nexit code: 0, 1 if pieces of the checkpoint are missing or damaged, 2 on an error\n\n"
         "example: fcdp-ckpt inspect run/step-00000050 --states",
     )  # fmt: skip
@@ -304,7 +304,7 @@ def _convert(options: argparse.Namespace) -> int:
     source = open_complete(options.path, _prefixes(options))
     like = open_complete(options.like) if options.like is not None else None
     _check_prefixes(options, source.format, options.to)
-    # Of a folder of weights, the source is a file in it; of the folder of a run, a folder.
+    # In a folder of weights, the source is a file; in the folder of a run, it is a folder.
     named = [options.path] if source.path.is_file() else []
     check_place(options.out, [*named, source.path, *([] if like is None else [like.path])])
     summary = convert(

@@ -35,7 +35,7 @@ from fcdp.checkpoint.state import Checkpoint, State
 _FILE_BYTES = 128 << 20
 _PIECE_BYTES = 32 << 20
 
-Entries = dict[dcp_names.KeyPath, State | Any]  # What is no state is stored as an object.
+Entries = dict[dcp_names.KeyPath, State | Any]  # Values that are not states are stored as objects.
 
 
 def write_dcp(folder: Path, checkpoint: Checkpoint, prefixes: Prefixes, optimizer: str | None) -> None:

@@ -24,7 +24,7 @@ NO_DIGESTS = "no digests, as an older release saved it: its contents are not com
 
 
 def table(rows: list[list[str]], numbers: set[int] = frozenset()) -> Iterator[str]:
-    """Yields lines with aligned columns; those in `numbers` are right-aligned."""
+    """Yields lines with aligned columns; the columns in `numbers` are right-aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = [cell.rjust(w) if i in numbers else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths))]

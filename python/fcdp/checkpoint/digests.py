@@ -61,7 +61,7 @@ class BlockDigester:
         self._left = BLOCK_BYTES
 
     def finish(self) -> str:
-        """Returns the digests, one behind the other."""
+        """Returns the digests, one after the other."""
         if self._left < BLOCK_BYTES:
             self._end_block()
         return "".join(self._done)

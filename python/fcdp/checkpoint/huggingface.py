@@ -86,7 +86,7 @@ def _make_checkpoint(
 
 @dataclass(frozen=True)
 class _Notes:
-    """What a checkpoint of fcdp-run knows of the weights in one file."""
+    """Facts of a checkpoint of fcdp-run on the weights in one file."""
 
     step: int | None
     buffers: frozenset[str]

@@ -62,7 +62,7 @@ class StateEntry:
 class FileEntry:
     name: str
     bytes: int
-    digest: str | None = None  # Of the header; none in the first version.
+    digest: str | None = None  # The header's; none in the first version.
 
 
 @dataclass

@@ -18,7 +18,8 @@ def fit(source: Checkpoint, model: Checkpoint) -> Checkpoint:
     """Returns `source` with the states that `model` has.
 
     A parameter that the source has under several names is one state. Without any optimizer states in the source, new
-    ones are zero, after no update. Raises CheckpointError for states that the source lacks, or that the model does not have.
+    ones are zero, after no update. Raises CheckpointError for states that the source lacks, or that the model does not
+    have.
     """
     stored = {(_kind(state), name): state for state in source.states for name in state.names}
     is_new = not any(state.role in OPTIMIZER_ROLES for state in source.states)

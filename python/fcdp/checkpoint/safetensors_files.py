@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads parts of safetensors files by the safetensors library, and writes such files without holding them in memory."""
+"""Reads parts of safetensors files by the safetensors library, and writes such files piece by piece."""
 
 import functools
 import json
@@ -104,7 +104,7 @@ def metadata_of(path: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Header:
-    """What a file begins with: the size of the header, and the header."""
+    """The beginning of a file: the size of the header, and the header."""
 
     data: bytes
     members: dict[str, Any]

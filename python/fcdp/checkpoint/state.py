@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all formats have in common: named states, read piece by piece."""
+"""The contents of a checkpoint in any format: named states, read piece by piece."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -11,10 +11,10 @@ import torch
 
 from fcdp.checkpoint.dtypes import TORCH_TYPES, item_bytes
 
-_CODES = ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale")  # Of moments in 8 bits.
+_CODES = ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale")  # Moments in 8 bits.
 _FACTORS = ("row_var", "col_var", "variance")  # Adafactor's.
 OPTIMIZER_ROLES = ("exp_avg", "exp_avg_sq", "momentum_buffer", *_CODES, *_FACTORS)
-RESIDUAL_ROLE = "residual"  # What reductions in 8 or 4 bits have left out, which each node has for itself.
+RESIDUAL_ROLE = "residual"  # Rounding errors of reductions in 8 or 4 bits. Each node has its own.
 OUTER_ROLE = "outer"  # The parameters that nodes which train by themselves have in common, in float32.
 OUTER_ROLES = (OUTER_ROLE, "outer_momentum")
 ROLES = ("value", "master", *OPTIMIZER_ROLES, RESIDUAL_ROLE, *OUTER_ROLES, "buffer", "random")
@@ -41,11 +41,11 @@ class State:
     dtype: str
     shape: tuple[int, ...]
     read: Reader = field(repr=False, compare=False)  # (offset, length) in elements of the row-major order.
-    rank: int | None = None  # Of a state that each rank has for itself.
+    rank: int | None = None  # The rank, if each rank has its own state.
     updates: int | None = None
     trainable: bool | None = None
     persistent: bool | None = None
-    node: int | None = None  # Of a state that each node has for itself.
+    node: int | None = None  # The node, if each node has its own state.
 
     @property
     def name(self) -> str:

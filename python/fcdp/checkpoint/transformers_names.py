@@ -189,7 +189,7 @@ class _Converted:
 def apply(plan: Plan, checkpoint: Checkpoint) -> Checkpoint:
     """Returns the checkpoint's weights under their new names.
 
-    Their values are made when they are read, and those of one group are in memory at a time.
+    Their values are made when they are read, and the values of one group are in memory at a time.
     """
     states = {state.name: state for state in checkpoint.states}
     converted = _Converted(plan, states)

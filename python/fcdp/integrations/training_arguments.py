@@ -31,7 +31,7 @@ _NO_DDP = "leave it out: nothing is wrapped in DistributedDataParallel"
 _STRATEGY = "leave it out, and choose how states are sharded by step_options={'strategy': ...}"
 _COMPILED = "leave it out: the step is compiled already"
 
-# What to do instead. Their defaults, and values that are false, are accepted.
+# The advice for each refused argument. Their defaults, and values that are false, are accepted.
 _REFUSED = {
     "fp16": "use bf16=True, or a model in float16 with step_options={'options': ['--loss-scale=on', '--master=f32']}",
     "fp16_full_eval": "leave it out: evaluations have the types of steps",
@@ -63,7 +63,7 @@ _REFUSED = {
     "debug": "leave it out: modules do not run in a compiled step",
 }
 
-# Those of which some values are honoured.
+# Arguments with some values that are honoured.
 _PARTLY = ("use_cpu", "train_sampling_strategy")
 
 

@@ -66,7 +66,7 @@ class CompiledTrainer(Trainer):
         self._has_run_folder = False
         self.add_callback(_CheckEpochs)
 
-    # What the Trainer's loop calls.
+    # The methods that the Trainer's loop calls.
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         if resume_from_checkpoint is True:
@@ -162,7 +162,7 @@ class CompiledTrainer(Trainer):
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         if "grad_norm" in logs:
-            del logs["grad_norm"]  # That of parameters without gradients.
+            del logs["grad_norm"]  # The norm of parameters without gradients.
             if self.step is not None and "gradient_norm" in self.step.figures:
                 logs["grad_norm"] = self.step.figures["gradient_norm"]
         super().log(logs, *args, **kwargs)
@@ -312,7 +312,7 @@ class CompiledTrainer(Trainer):
 
 
 class _InLoop(nn.Module):
-    """What the Trainer's loop has instead of the model, so that it neither wraps nor runs it."""
+    """A stand-in for the model in the Trainer's loop, so that the loop neither wraps nor runs the model."""
 
     def __init__(self, module: nn.Module):
         super().__init__()

@@ -25,7 +25,10 @@ class Arguments:
         self._may_be_smaller = may_be_smaller
 
     def inputs(self, given: dict[str, Any]) -> list[torch.Tensor]:
-        """Returns the inputs of one micro-batch. Raises StepError if they have another structure or shape than the example."""
+        """Returns the inputs of one micro-batch.
+
+        Raises StepError if they have another structure or shape than the example.
+        """
         inputs = [leaf for name in self._examples for leaf in self._leaves(name, given[name])]
         examples = [(name, leaf) for name, (leaves, _) in self._examples.items() for leaf in leaves]
         for (name, example), leaf in zip(examples, inputs):

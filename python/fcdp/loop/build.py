@@ -54,10 +54,10 @@ def build(
 
     It is made again if it is damaged, and is elsewhere if the cache cannot take it.
 
-    `greater` are calls of further shapes of the step, from smaller to greater ones. `evaluation` is a call that the step
-    evaluates, too. `check` compares what was exported with eager PyTorch before it is compiled. Warns of a model in
-    evaluation mode, and of parameters that the losses do not depend on, whose groups `options` lose, and of units of a model
-    without weights that cannot be compared. Raises ExportError and StepError.
+    `greater` are calls of further shapes of the step, from smaller to greater ones. `evaluation` is a call that the
+    step evaluates, too. `check` compares what was exported with eager PyTorch before it is compiled. Warns of a model
+    in evaluation mode, and of parameters that the losses do not depend on, whose groups `options` lose, and of units of
+    a model without weights that cannot be compared. Raises ExportError and StepError.
     """
     warn_of_evaluation_mode(model)
     with shown_progress(), work_folder(cache) as folder:
@@ -168,7 +168,7 @@ def _compile(programs: list[Path | str], options: list[str], out: Path) -> None:
 
 
 def _without_paths(text: str, programs: list[Path | str]) -> str:
-    """Returns what the compiler has said with no names of temporary archives."""
+    """Returns the compiler's message without names of temporary archives."""
     shapes = [str(program) for program in programs if isinstance(program, Path)]
     names = [(path, "the step" if index == 0 else f"the step of more_inputs[{index - 1}]") for index, path in enumerate(shapes)]
     names += [(str(one).removeprefix("--eval="), "the evaluation") for one in programs if not isinstance(one, Path)]

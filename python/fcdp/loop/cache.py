@@ -17,12 +17,12 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-# What a step ends with, before its SHA-1 in lower-case hex digits (FCDP_OBJECT_SEAL in runtime/include/fcdp/runtime.h).
+# The end of a step, before its SHA-1 in lower-case hex digits (FCDP_OBJECT_SEAL in runtime/include/fcdp/runtime.h).
 _SEAL = b"\x7fFCDPSUM"
 _SEAL_BYTES = len(_SEAL) + 2 * hashlib.sha1().digest_size
 # Less free memory is not enough for the files from which a step is made.
 _LEAST_FREE_BYTES = 64 << 20
-# What a killed process has left in the cache is removed after that long, when no other one can be writing it.
+# Files of a killed process are removed from the cache after this time, when no other process can be writing them.
 _STALE_SECONDS = 24 * 60 * 60
 
 
@@ -47,7 +47,8 @@ def read_step(path: Path) -> bytes | None:
 
 
 def place(path: Path, step: bytes) -> Path:
-    """Writes a file whole, in place of a damaged one, and returns its path. Several ranks of a machine may do it at once.
+    """Writes a file whole, in place of a damaged one, and returns its path. Several ranks of a machine may do it at
+    once.
 
     If the cache cannot take it, warns, and returns the path of a file for this process alone.
     """

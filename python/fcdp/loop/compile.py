@@ -62,49 +62,54 @@ def compile(
 
     Collective: all ranks call it with the same arguments. Rank 0 exports and compiles; the others get the result.
 
-    example_inputs and loss_fn: of one micro-batch, as fcdp.export takes them.
+    example_inputs and loss_fn: one micro-batch and its loss, as fcdp.export takes them.
     eval_inputs: one batch of one rank for `step.evaluate`, whose shapes may differ. The model is evaluated in the mode
         of model.eval(), with the same loss_fn.
-    more_inputs: further example inputs, each with greater shapes than those before it, for a step of several shapes: each step
-        runs in the smallest that the tensors of all ranks fit into (docs/batches.md).
+    more_inputs: further example inputs, each with greater shapes than the one before, for a step of several shapes:
+        each step runs in the smallest shape into which the tensors of all ranks fit (docs/batches.md).
     pad: the values of elements with which tensors are padded up to that shape, by the input's name; 0 by default.
     optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW, SGD or Adafactor of torch.optim, or
         fcdp.optimizers.Lion, over the model's parameters, or a torch.optim.Muon over its matrices (or an Adafactor over
-        some parameters) and another one over the rest, [muon, adamw]. Their settings and parameter groups are taken over.
-        They make no steps themselves.
-    strategy: where gathered parameters are kept, as fcdp-compile --strategy takes it: "fcdp", "zero3", "hsdp" and others. By
-        default "auto", which plans the fastest step for the job's machines and links (docs/strategies.md). A job of one rank
-        has nothing to choose. The first job on some machines measures them, which takes 10 seconds on CPUs and up to 60 on
-        GPUs; what it finds is kept in the cache. The first steps are measured, too, and the next job plans with their times.
-        Two lines on rank 0's standard error say what was chosen. The variable FCDP_STRATEGY names one for programs that do not.
-    cluster: a description of the job's machines, for "auto" and in place of that measurement: a file (docs/cluster.md) or
-        the name of a preset; by default FCDP_CLUSTER, if it is set.
+        some parameters) and another one over the rest, [muon, adamw]. Their settings and parameter groups are copied;
+        their own step() is never called.
+    strategy: where gathered parameters are kept, as fcdp-compile --strategy takes it: "fcdp", "zero3", "hsdp" and
+        others. By default "auto", which plans the fastest step for the job's machines and links (docs/strategies.md).
+        A job of one rank has no choice to make. The first job on some machines measures them, which takes 10 seconds on
+        CPUs and up to 60 on GPUs; the results are kept in the cache. The first steps are measured, too, and the next job
+        plans with their times. Two lines on rank 0's standard error name the choice. The variable FCDP_STRATEGY names a
+        strategy for programs that do not.
+    cluster: a description of the job's machines, for "auto" and in place of that measurement: a file (docs/cluster.md)
+        or the name of a preset; by default FCDP_CLUSTER, if it is set.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
     weights: files or folders with the parameters' values, as fcdp-run --weights takes them. Folders of Transformers
-        whose tensors are not the model's are converted, which takes as much of the cache's disk until they are read.
-        Warnings say what is taken from where, and what is converted. By default the values are those of `model`, which
-        must be equal on all ranks (seed them alike); a model of fcdp.empty_weights() has none.
+        whose tensors are not the model's are converted, and need as much space in the cache until they are read.
+        Warnings say which values are read from where, and which are converted. By default the values are the model's
+        own, which must be equal on all ranks (use the same seed); a model of fcdp.empty_weights() has none.
     check: compare the step with eager PyTorch before it is compiled for the first time, as fcdp.export does.
-    cache: a folder for compiled steps (by default FCDP_CACHE, or ~/.cache/fcdp). A step whose exported graph and options
-        are the same is not compiled again.
+    cache: a folder for compiled steps (by default FCDP_CACHE, or ~/.cache/fcdp). A step whose exported graph and
+        options are the same is not compiled again.
     seed: rank r draws random numbers (dropout) from seed + r.
-    threads: of operators (by default the machine's cores divided by the ranks on it).
+    threads: the number of threads of operators (by default the machine's cores divided by the ranks on it).
     timeout: how long to wait for other ranks, in seconds (by default 60 to meet, and 300 in a collective).
-    on_nonfinite: what happens to a step whose loss or gradients are infinite or NaN: "stop" raises StepError, "skip" makes
-        no update, "continue" makes it.
-    loss_scale: how the loss is scaled, as fcdp-run --loss-scale takes it ("init=65536,growth=2,backoff=0.5,interval=2000" or
-        "1024"), with options=["--loss-scale=on"]. By default as torch.amp.GradScaler does, or as the checkpoint says.
+    on_nonfinite: what happens to a step whose loss or gradients are infinite or NaN: "stop" raises StepError, "skip"
+        makes no update, "continue" makes it.
+    loss_scale: how the loss is scaled, as fcdp-run --loss-scale takes it
+        ("init=65536,growth=2,backoff=0.5,interval=2000" or "1024"), with options=["--loss-scale=on"]. By default as
+        torch.amp.GradScaler does, or as the checkpoint says.
     loss_weight: the input whose sum is the weight of a micro-batch's loss, such as "attention_mask", as fcdp-compile
-        --loss-weight takes it: losses, gradients and evaluations are weighted means. By default all micro-batches count alike.
-    full_masks: inputs that are all ones in every micro-batch and evaluation, such as "attention_mask", as fcdp.export takes
-        them. Attention needs no mask then, and a batch in which one has another element raises StepError.
-    autocast: torch.bfloat16 has forward pass and loss run under torch.autocast with this type, evaluations included.
-    deterministic: operators give the same bits in each run on the same device, as fcdp-run --deterministic has it. In
-        force while the step runs, and the process keeps what torch.use_deterministic_algorithms has set.
-    reductions_by: what sums gradients over GPUs: "fcdp", or "nccl" for NCCL's own reductions, whose bits depend on the machine.
+        --loss-weight takes it: losses, gradients and evaluations are weighted means. By default all micro-batches count
+        alike.
+    full_masks: inputs that are all ones in every micro-batch and evaluation, such as "attention_mask", as fcdp.export
+        takes them. Attention needs no mask then, and a batch in which one has another element raises StepError.
+    autocast: with torch.bfloat16, forward pass and loss run under torch.autocast with this type, in evaluations, too.
+    deterministic: operators give the same bits in each run on the same device, as with fcdp-run --deterministic. This
+        applies while the step runs; the process's own torch.use_deterministic_algorithms does not change.
+    reductions_by: the library that sums gradients over GPUs: "fcdp", or "nccl" for NCCL's own reductions, whose bits
+        depend on the machine.
 
-    Warns if a part of the model that is trained has dropout or batch norm in evaluation mode, of parameters that the loss of
-    the example inputs does not depend on, and of updates that are too small for the type of parameters without masters.
+    Warns if a part of the model that is trained has dropout or batch norm in evaluation mode, of parameters that the
+    loss of the example inputs does not depend on, and of updates that are too small for the type of parameters without
+    masters.
 
     `model` is not changed and not needed any more. Raises ExportError and StepError.
     """

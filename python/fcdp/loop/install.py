@@ -23,7 +23,7 @@ class Install:
 def _folders() -> list[Path]:
     package = Path(__file__).resolve().parents[1]
     named = os.environ.get("FCDP_HOME")
-    # What a wheel holds; what scripts/setup builds in a checkout.
+    # The folder in a wheel, and the folder that scripts/setup builds in a checkout.
     return [Path(named)] if named else [package / "native", package.parents[1] / "build"]
 
 

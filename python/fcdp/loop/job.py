@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranks of a job, as its launcher started them, and the store over which they exchange what one of them has made."""
+"""The ranks of a job, as its launcher started them, and the store over which they exchange what one of them has made.
+"""
 
 import atexit
 import contextlib
@@ -24,8 +25,8 @@ from fcdp.loop.library import call
 # Exporting and compiling a large model takes minutes.
 _TIMEOUT = datetime.timedelta(hours=1)
 
-# By host, port and process. They stay until the process ends: a rank that compiles again may have connected to the server of
-# the call before, which must not go then.
+# By host, port and process. They stay until the process ends: a rank that compiles again may have connected to the
+# server of the call before, which must not go then.
 _stores: dict[tuple[str, int, int], TCPStore] = {}
 # In seconds. Many ranks ask one store.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
@@ -159,12 +160,14 @@ def _store_of(launch: Launch, ended: str) -> TCPStore:
 
 def _say_the_end(store: TCPStore, ended: str, process: int) -> None:
     if os.getpid() == process:  # and not one that was forked from it
-        with contextlib.suppress(DistError):  # Whoever served the store may have ended first.
+        with contextlib.suppress(DistError):  # The process that served the store may have ended first.
             store.set(ended, "")
 
 
 def _leave_to_parent(store: TCPStore) -> None:
-    """Has processes that are forked from this one never destroy the store: they would wait for its thread, which they lack."""
+    """Has processes that are forked from this one never destroy the store: they would wait for its thread, which they
+    lack.
+    """
     reference = weakref.ref(store)
 
     def keep() -> None:

@@ -19,8 +19,8 @@ Given = str | torch.optim.Optimizer | Sequence[torch.optim.Optimizer]
 def optimizer_options(optimizer: Given, model: nn.Module) -> list[str]:
     """Returns --optimizer, and --group for each parameter group that differs from the first.
 
-    `optimizer` is what --optimizer takes, or an optimizer of PyTorch that holds all trained parameters and has not
-    made a step, or a Muon or Adafactor and another one that hold them together. Raises StepError for one that fcdp has no
+    `optimizer` is a text for --optimizer, or an optimizer of PyTorch that has all trained parameters and has not made a
+    step, or a Muon or Adafactor and another one that have them together. Raises StepError for one that fcdp has no
     equal of.
     """
     if isinstance(optimizer, str):
@@ -128,10 +128,10 @@ _DESCRIPTIONS: dict[type, Callable[[Group], str]] = {
     torch.optim.Adafactor: _adafactor,
 }
 
-# With whose rate the other one's stays in proportion.
+# The other optimizer's rate stays in proportion to the rate of one of these.
 _FIRST_OF_TWO = (torch.optim.Muon, torch.optim.Adafactor)
 
-# Those that a group may have of its own, and those that do not change results.
+# Settings that may differ between groups, and settings that do not change results.
 _OWN_SETTINGS = ("params", "lr", "weight_decay")
 _MEANINGLESS = ("foreach", "fused", "capturable", "differentiable", "initial_lr", "param_names")
 

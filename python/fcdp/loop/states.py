@@ -9,7 +9,8 @@ import torch
 
 from fcdp.loop.sharded import is_sharded, rows_of
 
-# All names, the first of which is canonical; the role; a tensor with type and shape; whether PyTorch's state dicts have it.
+# All names, the first of which is canonical; the role; a tensor with type and shape; whether PyTorch's state dicts have
+# it.
 StateEntry = tuple[Sequence[str], str, torch.Tensor, bool]
 
 VALUE, MASTER, STEP = "value", "master", "step"
@@ -21,7 +22,7 @@ _MOST_UPDATES = 1 << 53
 
 @dataclass
 class Problems:
-    """What does not fit, by kind. One message has all of it, so that it is the same on all ranks."""
+    """States that do not fit, by kind. One message has all of them, so that it is the same on all ranks."""
 
     missing: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -122,7 +123,7 @@ def match_values(
 
 @dataclass(frozen=True)
 class OptimizerStates:
-    """What is set of an optimizer: tensors by canonical name and role, and counts of updates by name."""
+    """The given states of an optimizer: tensors by canonical name and role, and counts of updates by name."""
 
     tensors: dict[tuple[str, str], Any]
     updates: dict[str, int]

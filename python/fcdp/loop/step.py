@@ -43,12 +43,13 @@ class Step:
     "Collective" methods are called by all ranks, in the same order. All raise StepError. After one of a method that
     loads something, or one that is not "misuse", "busy" or "input mismatch", the step is of no more use.
 
-    A step takes one call at a time, of the process that has compiled it: a call by a second thread is "busy", and one in a
-    forked process is "misuse".
+    A step takes one call at a time, of the process that has compiled it: a call by a second thread is "busy", and one
+    in a forked process is "misuse".
 
     `rank` and `num_ranks` are what a DistributedSampler needs. `figures` are those of the last step: "loss",
     "learning_rate", "seconds", bytes sent between ("inter_bytes") and within nodes ("intra_bytes"), and more.
-    `evaluation_figures` are those of the last evaluation, and `evaluation_losses` the loss of each batch of this rank in it.
+    `evaluation_figures` are those of the last evaluation, and `evaluation_losses` the loss of each batch of this rank
+    in it.
     """
 
     def __init__(
@@ -83,8 +84,8 @@ class Step:
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Collective. Makes one optimizer step and returns the loss, the mean over ranks and micro-batches.
 
-        Takes the arguments of the model that was compiled. With several micro-batches, tensors have the rows of all, one
-        micro-batch after the other.
+        Takes the arguments of the model that was compiled. With several micro-batches, tensors have the rows of all,
+        one micro-batch after the other.
         """
         batch = self._arguments.by_name(args, kwargs)
         return self._run(self._arguments.split(batch))
@@ -143,7 +144,10 @@ class Step:
         call(self._open().set_schedule, text)
 
     def load_model(self, model: nn.Module) -> None:
-        """Collective. Sets parameters and buffers from a model that has the same values on all ranks. Before training."""
+        """Collective. Sets parameters and buffers from a model that has the same values on all ranks.
+
+        Before training.
+        """
         tensors = dict(model.named_parameters(remove_duplicate=False))
         tensors.update(model.named_buffers(remove_duplicate=False))
         empty = next((name for name, tensor in tensors.items() if tensor.device.type == "meta"), None)
@@ -158,7 +162,10 @@ class Step:
             warnings.warn(line, stacklevel=3)
 
     def load_state_dict(self, state_dict: Mapping[str, torch.Tensor]) -> None:
-        """Collective. Sets what `state_dict` returned, given whole or as DTensors on all ranks. Before the first step only."""
+        """Collective. Sets what `state_dict` returned, given whole or as DTensors on all ranks.
+
+        Before the first step only.
+        """
         self._set_values(state_dict, is_model=False)
 
     def _set_values(self, tensors: Mapping[str, torch.Tensor], is_model: bool) -> None:
@@ -177,7 +184,9 @@ class Step:
         call(self._open().set_state, name, role, tensor)
 
     def _agree(self, problem: str, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Collective. Fails on all ranks if one has a problem, or other tensors than rank 0: each keeps its part of them."""
+        """Collective. Fails on all ranks if one has a problem, or other tensors than rank 0: each keeps its part of
+        them.
+        """
         try:
             call(self._open().agree, problem, "" if problem or self.num_ranks == 1 else _digest(tensors))
         except StepError as error:
@@ -194,10 +203,11 @@ class Step:
         call(self._open().save_weights, path, only_trained)
 
     def state_dict(self, sharded: bool = False) -> dict[str, torch.Tensor]:
-        """Collective. Returns parameters and persistent buffers on rank 0, as model.state_dict() has them; {} elsewhere.
+        """Collective. Returns parameters and persistent buffers on rank 0, as model.state_dict() has them; {}
+        elsewhere.
 
-        A tied parameter is there under each of its names. sharded: parameters are DTensors on all ranks, each of which has
-        some rows, as FSDP2 has them. Buffers are whole.
+        A tied parameter is there under each of its names. sharded: parameters are DTensors on all ranks, each of which
+        has some rows, as FSDP2 has them. Buffers are whole.
         """
         values: dict[str, torch.Tensor] = {}
         for state in self._states:
@@ -238,8 +248,8 @@ class Step:
     def load_optimizer_state_dict(self, states: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
         """Collective. Sets what `optimizer_state_dict` returned, given whole or as DTensors on all ranks.
 
-        All states of all parameters that are trained are needed, with the number of updates ("step"), which is one for all of a
-        bucket. Masters may be left out, and start from the parameters then. Before the first step only.
+        All states of all parameters that are trained are needed, with the number of updates ("step"), which is one for
+        all of a bucket. Masters may be left out, and start from the parameters then. Before the first step only.
         """
         matched, problems = match_optimizer(self._states, call(self._open().counted), states, self._ranks)
         counts = {f"{name}/step": torch.tensor(count, device="cpu") for name, count in matched.updates.items()}
@@ -297,7 +307,8 @@ class Step:
         return {key: value for key, value in json.loads(loaded[1]).items() if key not in _OF_THE_SESSION}
 
     def close(self) -> None:
-        """Collective. Ends the session when all ranks are here. A second call does nothing, and one after the step has failed.
+        """Collective. Ends the session when all ranks are here. A second call does nothing, and one after the step has
+        failed.
 
         Ranks that have made more calls than this one end with an error that names it.
         """
@@ -324,7 +335,7 @@ class Step:
             try:
                 call(session.fail, message)
             except StepError:
-                pass  # It raises what it was told.
+                pass  # It raises the error that it was given.
 
     def __enter__(self) -> "Step":
         return self

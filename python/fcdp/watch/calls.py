@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees the calls of a forward pass whose results or effects are not in its graph: time, other generators, ranks, gradients.
+"""Sees the calls of a forward pass whose results or effects are not in its graph: time, other generators, ranks,
+gradients.
 
 Python's profile function sees each call, also of a function that a program has imported by its name.
 """
@@ -29,7 +30,7 @@ _LOGGING = "/logging/"
 
 @dataclass(frozen=True)
 class Rule:
-    """What a call does, and what to do instead. PyTorch's own code may do it."""
+    """The effect of a call, and what to do instead. PyTorch's own code may make such calls."""
 
     does: str
     instead: str
@@ -58,7 +59,7 @@ SEEDS = Rule(
 _RANKS = Rule(
     "asks for ranks",
     "a compiled step would have the answer of the export: give the loss of one rank's micro-batch, the mean over ranks is the "
-    "step's. What depends on a rank may be an input",
+    "step's. Values that depend on a rank may be inputs",
     may=("/transformers/integrations/",),
     through=("/torch/distributed/", *_WRAPPERS),
 )
@@ -94,7 +95,7 @@ _METHODS = (
     + [(name, Node, _HOOKS) for name in ("register_hook", "register_prehook")]
 )
 _NAMES = {function.__name__ for function in _BUILT_IN} | {name for name, _, _ in _METHODS}
-# Those of torchrun, of srun, and of mpirun.
+# The variables of torchrun, of srun, and of mpirun.
 _RANK_VARIABLES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "NODE_RANK"}
 _RANK_VARIABLES |= {f"SLURM_{name}" for name in ("PROCID", "LOCALID", "NODEID", "NTASKS", "NNODES")}
 _RANK_VARIABLES |= {f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "NODE_RANK")}
@@ -196,13 +197,13 @@ def _is_harmless(rule: Rule, frame: types.FrameType) -> bool:
     """Returns whether the arguments of a call keep it from having an effect."""
     if rule is _RANKS and frame.f_code is type(os.environ).__getitem__.__code__:
         return frame.f_locals.get("key") not in _RANK_VARIABLES
-    # PyTorch's own subclasses, such as save_on_cpu and that of checkpoints, give back what was saved.
+    # PyTorch's own subclasses, such as save_on_cpu and the one of checkpoints, return the saved values.
     hooks = type(frame.f_locals.get("self"))
     return rule is _SAVED and hooks is not saved_tensors_hooks and hooks.__module__.startswith("torch.")
 
 
 def _passes_on(rule: Rule, file: str) -> bool:
-    """Returns whether code of a file stands between a call and who asks for it."""
+    """Returns whether code of a file only passes a call on from other code."""
     return any(part in file for part in rule.through) or (is_standard(file) and _LOGGING not in file)
 
 

@@ -16,7 +16,7 @@ from fcdp.watch.calls import Calls, Rule
 def watched_flags(model: nn.Module, calls: Calls) -> Iterator[None]:
     """Reports changes of requires_grad of the model's parameters to `calls`, until the context ends.
 
-    Of other tensors it changes no gradient of a parameter.
+    On other tensors, requires_grad changes no gradient of a parameter.
     """
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     flag, change, detach = torch.Tensor.requires_grad, torch.Tensor.requires_grad_, torch.Tensor.detach_

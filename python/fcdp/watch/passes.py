@@ -49,9 +49,9 @@ _INSTEAD = (
 def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None:
     """Raises ExportError if a second pass is not the same as the first one. `changed`: what a pass is known to change.
 
-    They are the same if the second one changes no number and has the same operations on the same operands. Operations on
-    constants do not count: forward may keep their results. What holds a number may be out of reach (a file, a variable of a
-    context, an attribute of a library), and is then seen by the operations that depend on it.
+    They are the same if the second one changes no number and has the same operations on the same operands. Operations
+    on constants do not count: forward may keep their results. A number may be in a place that the export cannot read (a
+    file, a variable of a context, an attribute of a library). Then the operations that depend on the number differ.
     """
     try:
         with model_errors(has_values=False), without_collections():
@@ -59,7 +59,8 @@ def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None
     except ExportError:
         if changed:
             raise
-        # The trace has no values either, and says more. What PyTorch compiled of torch.cond here is not for it.
+        # The trace has no values either, and says more. It must not use the code that PyTorch compiled here for
+        # torch.cond.
         torch.compiler.reset()
         return
     if collective := second.collective():
@@ -132,13 +133,16 @@ class _Operations:
         self._name_states(model)
 
     def next(self, model: nn.Module) -> "_Operations":
-        """Returns a record of the next pass. What the first one left, and depends on its inputs, is something else there."""
+        """Returns a record of the next pass. Values that the first pass left, and that depend on its inputs, are other
+        operands there.
+        """
         following = _Operations(model, {})
         following._kept = self._kept
         following._inputs = self._inputs
         stays = {number for number, (_, varies) in self._made.items() if not varies or number in self._inputs}
         following._made = {number: made for number, made in self._made.items() if number in stays}
-        following._made |= {number: (number, True) for number in self._inputs}  # The trace refuses to change one in place.
+        # The trace refuses to change an input in place.
+        following._made |= {number: (number, True) for number in self._inputs}
         following._left = self._made.keys() - stays
         following._name_states(model)
         return following

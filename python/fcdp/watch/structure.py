@@ -18,7 +18,8 @@ _INSTEAD = (
 
 
 def refuse_structure(model: nn.Module, train: bool) -> None:
-    """Raises ExportError for a hook on the gradient of a trained parameter or of a module, and for what no export can have.
+    """Raises ExportError for a hook on the gradient of a trained parameter or of a module, and for what no export can
+    have.
 
     That is a module of several ranks, of TorchScript, or without shapes.
 

@@ -47,7 +47,7 @@ def train(case: Case, settings: Settings, seed: int) -> Curve:
 
 
 class _Masters:
-    """float32 copies of the parameters of a model in bfloat16, and the sums of its gradients."""
+    """float32 copies of the parameters of a model in bfloat16, and its gradient accumulators."""
 
     def __init__(self, model: nn.Module) -> None:
         self.parameters = {name: nn.Parameter(p.detach().clone()) for name, p in model.named_parameters()}

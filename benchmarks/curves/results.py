@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is expected of a job's loss curve."""
+"""The expectations of a job's loss curve."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,8 @@ class Result:
         return max(abs(found - loss) / loss for found, loss in pairs)
 
     def distances(self) -> list[tuple[float, float]]:
-        """For each evaluation, the distance of the job's loss from PyTorch's, and the greatest one between two seeds."""
+        """For each evaluation, the distance of the job's loss from PyTorch's, and the greatest one between two seeds.
+        """
         pairs = []
         for step, loss in self.job.curve.evaluations.items():
             seeds = [curve.evaluations[step] for curve in self.plain.values()]

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pre-trains a GPT and a Llama on text with fcdp and with plain PyTorch, and draws both loss curves.
 
-Each job has two nodes of two ranks on this machine, four micro-batches, warm-up and cosine, weight decay of matrices alone,
-clipping, evaluations of held-out text and checkpoints. It is killed twice, and resumed. Ends with an error if a loss in
-float32 differs from PyTorch's by more than 1e-5, if an evaluation in bfloat16 differs from PyTorch's by more than two of
-PyTorch's seeds do, if bytes between nodes are not those of the closed form, or if a job was not killed twice.
+Each job has two nodes of two ranks on this machine, four micro-batches, warm-up and cosine, weight decay of matrices
+alone, clipping, evaluations of held-out text and checkpoints. It is killed twice, and resumed. Ends with an error if a
+loss in float32 differs from PyTorch's by more than 1e-5, if an evaluation in bfloat16 differs from PyTorch's by more
+than two of PyTorch's seeds do, if bytes between nodes are not those of the closed form, or if a job was not killed
+twice.
 """
 
 import argparse

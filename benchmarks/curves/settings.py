@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the job and plain PyTorch have in common."""
+"""The settings that the job and plain PyTorch have in common."""
 
 from dataclasses import dataclass
 
@@ -39,5 +39,5 @@ class Settings:
 
     @property
     def kills(self) -> list[int]:
-        """Steps behind which the job is killed. None of them is saved."""
+        """Steps after which the job is killed. None of them is saved."""
         return [self.steps * 36 // 100, self.steps * 73 // 100]

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the predicted step time of each strategy on described clusters, beside the lower bound for any schedule.
 
-Models are built under FakeTensorMode, in float32 with autocast to bfloat16, and compiled with activation checkpointing by unit.
-The bound is that of docs/rationale/prediction.md. Bytes are planned and times are predicted.
-Fails if auto is slower than a preset that fits in the cluster's memory.
+Models are built under FakeTensorMode, in float32 with autocast to bfloat16, and compiled with activation checkpointing
+by unit. The bound is that of docs/rationale/prediction.md. Bytes are planned and times are predicted. Fails if auto is
+slower than a preset that fits in the cluster's memory.
 """
 
 import argparse

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints what a machine with a GPU is: driver, versions, processors, memory, links and limits. No names or addresses."""
+"""Prints what a machine with a GPU is: driver, versions, processors, memory, links and limits.
+
+No names or addresses.
+"""
 
 import os
 import subprocess

@@ -14,7 +14,8 @@ MOST_DIFFERENCE = 1e-4
 MOST_DIFFERENCE_BF16 = 2e-2
 # Tokens per second relative to eager PyTorch on the same GPU.
 LEAST_OF_EAGER = 1.0
-# Bytes in use on the device besides the plan: CUDA's context and kernels, workspaces, inputs, and blocks that libtorch keeps.
+# Bytes in use on the device besides the plan: CUDA's context and kernels, workspaces, inputs, and blocks that libtorch
+# keeps.
 MOST_UNPLANNED = 2 << 30
 KERNELS = "kernels"  # the name in the output of syncs.c
 # The host's time per operation relative to eager PyTorch.
@@ -67,7 +68,8 @@ def tests_figure(name: str, output: str, code: int) -> Figure:
 def seconds_of(log: Sequence[dict[str, float]], warm_up: int) -> float:
     """Returns the median of the timed steps, without the last one if there are others.
 
-    A host that waits for room among the launches of a step sees the end of the step before late, and that of the last in time.
+    A host that waits for room among the launches of a step sees the end of the step before late, and that of the last
+    in time.
     """
     timed = [step["seconds"] for step in log[warm_up:]]
     return statistics.median(timed[:-1] or timed)

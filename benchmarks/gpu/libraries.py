@@ -25,8 +25,9 @@ def folders() -> Iterator[Path]:
 
 
 def environment() -> dict[str, str]:
-    """Returns the variables of a program that is built for another machine's folders, or links no libtorch that would bring
-    libcudart and NCCL."""
+    """Returns the variables of a program that is built for another machine's folders, or links no libtorch that would
+    bring libcudart and NCCL.
+    """
     before = os.environ.get("LD_LIBRARY_PATH")
     paths = [*map(str, folders()), *([before] if before else [])]
     return {"LD_LIBRARY_PATH": ":".join(paths)}

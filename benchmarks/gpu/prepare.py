@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the folder that takes benchmarks/gpu to a machine with a GPU.
 
-It has compiled steps, the runtime's sources with the tests that need a GPU, and run.py, which builds and runs them there.
-It has no weights, because they are made from a seed.
+It has compiled steps, the runtime's sources with the tests that need a GPU, and run.py, which builds and runs them
+there. It has no weights, because they are made from a seed.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main() -> int:
         return 1
     if not args.tiny:
         pack_sources(folder / "source")
-    # Of models of one family one is enough to rehearse with.
+    # To rehearse, one model of each family is enough.
     steps = [tiny(step) for step in STEPS if step.shape in REHEARSED] if args.tiny else STEPS
     prepare_steps(steps, folder)
     for file in Path(__file__).parent.iterdir():
@@ -88,7 +88,7 @@ def pack_sources(source: Path) -> None:
 
 
 def build(folder: Path, python: Path) -> None:
-    """Builds in the folder as run.py does there. What only the build needs is removed."""
+    """Builds in the folder as run.py does there, and removes files that only the build needs."""
     program = "import sys; sys.path.insert(0, sys.argv[1]); import libraries, run; run.build(run.Path(sys.argv[2]), libraries.torch_folder())"
     subprocess.run([python, "-c", program, folder, folder / "build"], check=True)
     shutil.rmtree(folder / "build/googletest")

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the CUDA backend on one GPU, in less than 12 minutes, and prints each figure beside its goal.
 
-Run it in a folder that prepare.py has made. It needs PyTorch for CUDA, CMake, g++, nvcc and NCCL, and no network. The exit
-code is 1 if a goal is missed or a part fails.
+Run it in a folder that prepare.py has made. It needs PyTorch for CUDA, CMake, g++, nvcc and NCCL, and no network. The
+exit code is 1 if a goal is missed or a part fails.
 """
 
 import argparse
@@ -163,7 +163,8 @@ def waits(bench: Bench) -> list[Figure]:
 
 
 def checked(bench: Bench) -> list[Figure]:
-    """Runs two ranks with the checker of CUDA's and NCCL's rules in front of both, which ends a rank that breaks one."""
+    """Runs two ranks with the checker of CUDA's and NCCL's rules in front of both, which ends a rank that breaks one.
+    """
     if bench.build is None or bench.device == "cpu":
         return []
     folder, step = Path(tempfile.mkdtemp(dir=bench.folder)), bench.find("checked", bench.device)
@@ -268,7 +269,7 @@ def operations(bench: Bench) -> list[Figure]:
 def caching(bench: Bench) -> list[Figure]:
     """Compares two steps with equal traffic. One keeps gathered parameters on the device, the other on the host.
 
-    Two ranks that share a GPU take turns on it, so nothing can be said about copies behind compute.
+    Two ranks that share a GPU take turns on it, so this does not show whether compute hides copies.
     """
     logs = [
         bench.run(bench.find(name, bench.device), bench.steps + WARM_UP, "--deterministic") for name in ("host", "resident")
@@ -348,7 +349,7 @@ def build(folder: Path, torch_dir: Path) -> Path:
     ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
     # Give a number, because make without one would start all jobs at once.
     jobs = ["--parallel", os.cpu_count() or 1]
-    # What another machine built has its folders in CMake's caches.
+    # If another machine has built here, CMake's caches have its folders.
     for old in (out, google_test):
         shutil.rmtree(old, ignore_errors=True)
     call(["cmake", *ninja, "-S", third_party / "googletest", "-B", google_test, f"-DCMAKE_INSTALL_PREFIX={google_test}/installed"])
@@ -416,7 +417,7 @@ def main() -> int:
         bench = Bench(args.device, fcdp_run.absolute(), built, work, logs, args.steps, load(HERE / "steps.json"))
         found = []
         for part in args.parts:
-            # Printed at once, so that whoever ends this later has it.
+            # Printed at once, so that it is not lost if the program is ended later.
             if made := measure(part, bench):
                 print(figures.render(made), flush=True)
                 found += made

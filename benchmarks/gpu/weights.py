@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes initial weights from a seed, so that the 2 GB of a billion parameters need not be copied to the machine.
 
-Files are in the safetensors format (https://github.com/huggingface/safetensors): the length of a JSON header in 8 bytes,
-the header, and the values.
+Files are in the safetensors format (https://github.com/huggingface/safetensors): the length of a JSON header in 8
+bytes, the header, and the values.
 """
 
 import ctypes

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the seconds that fcdp's host takes to issue operations to a GPU, without a GPU: `host.issue` of a cluster.
 
-libtorch's operators for CUDA run on a device that does nothing (fcdp-run-idle of test/torch_cuda), so a step takes the time of
-its host. Kernels are not launched, copies and collectives not made. What their libraries take is added from what others
-published (the constants below say where). A thread, which NCCL would start for communicators that do not block, is timed. Times
-of a step are lower quartiles, and those of single operations medians, because other programs only make them longer. Nothing is
-asserted, because times depend on the machine.
+libtorch's operators for CUDA run on a device that does nothing (fcdp-run-idle of test/torch_cuda), so a step takes the
+time of its host. Kernels are not launched, and copies and collectives are not made. Their libraries' times are added
+from published figures (the constants below name the sources). A thread, which NCCL would start for communicators that
+do not block, is timed. Times of a step are lower quartiles, and times of single operations are medians, because other
+programs only make them longer. Nothing is asserted, because times depend on the machine.
 `scripts/test-torch-cuda --keep` builds what this runs. Use the Python of its folder.
 """
 
@@ -36,7 +36,8 @@ VOCABULARY, CONTEXT = 64, 32
 WARM_UP = 20
 # The host launched kernels of a stream at this rate or faster: te42kyfo/gpu-benches, small kernels on H200.
 LAUNCH = 2.4e-6
-# cudaEventRecord without timing and cudaStreamWaitEvent, each: harrism/cuda_event_benchmark, V100 (0.12 to 0.18 us with a 4090).
+# cudaEventRecord without timing and cudaStreamWaitEvent, each: harrism/cuda_event_benchmark, V100 (0.12 to 0.18 us with
+# a 4090).
 EVENT = 0.25e-6
 # libtorch has cuBLAS launch their kernels. Each is one launch.
 PRODUCTS = ("aten.mm.default", "aten.addmm.default", "aten.bmm.default")

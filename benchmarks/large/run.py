@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a Llama in bfloat16 that is exported without weights, from a folder of sharded safetensors, beside plain PyTorch.
+"""Trains a Llama in bfloat16 that is exported without weights, from a folder of sharded safetensors, beside plain
+PyTorch.
 
-The job has two nodes of two ranks on this machine. Prints what export, compilation, reading and steps take, and both losses.
-Ends with an error if a loss differs from PyTorch's by more than 1 %, or if pages of the files take more memory than a node's
-shards. The default is Llama 3.2 1B with random weights; it takes some 17 GB of memory and 10 GB of disk, and several minutes a
-step on processors without instructions for bfloat16. `--steps=1 --tokens=2` is the shortest.
+The job has two nodes of two ranks on this machine. Prints what export, compilation, reading and steps take, and both
+losses. Ends with an error if a loss differs from PyTorch's by more than 1 %, or if pages of the files take more memory
+than a node's shards. The default is Llama 3.2 1B with random weights; it takes some 17 GB of memory and 10 GB of disk,
+and several minutes a step on processors without instructions for bfloat16. `--steps=1 --tokens=2` is the shortest.
 """
 
 import argparse
@@ -40,7 +41,7 @@ def main() -> int:
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--width", type=int, default=2048)
     parser.add_argument("--vocabulary", type=int, default=128256)
-    parser.add_argument("--tokens", type=int, default=8, help="of a rank's sequence (default 8)")
+    parser.add_argument("--tokens", type=int, default=8, help="the length of a rank's sequence (default 8)")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "large", help="for files (default build/large)")
     args = parser.parse_args()

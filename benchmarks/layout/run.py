@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the padding of layouts and the time to plan them, for one decoder layer on 8 to 1024 ranks.
 
-Padding is that of `fcdp-opt --fcdp-bucket`, relative to the stored bytes. Times are those of the whole pass, one run each.
+Padding is that of `fcdp-opt --fcdp-bucket`, relative to the stored bytes. Times are those of the whole pass, one run
+each.
 """
 
 import argparse

@@ -3,9 +3,10 @@
 """Measures a step in a loop of PyTorch, and the same step in fcdp-run.
 
 Both run the same compiled object of a GPT on the same rows, on two ranks of one thread, and rank 0 prints a line after
-each step. A step's duration is the time between two lines, so that the data, the loop and the printing count. Jobs of both
-alternate, so that a busy machine slows both. Prints the medians of durations, and of the processor's time for a step on both
-ranks, which other programs disturb less, and their ratios. Nothing is asserted, because times depend on the machine.
+each step. A step's duration is the time between two lines, so that the data, the loop and the printing count. Jobs of
+both alternate, so that a busy machine slows both. Prints the medians of durations, and of the processor's time for a
+step on both ranks, which other programs disturb less, and their ratios. Nothing is asserted, because times depend on
+the machine.
 """
 
 import argparse
@@ -38,7 +39,7 @@ WARM_UP = 2
 
 @dataclass(frozen=True)
 class Measured:
-    """Of a job: the duration of each step, and the processor's time for a step, the mean of its steps."""
+    """A job's duration of each step, and its mean processor time of a step."""
 
     durations: list[float]
     processor_seconds: float
@@ -52,8 +53,8 @@ def main() -> None:
     )
     sizes = {"layers": 4, "width": 256, "heads": 4, "context": 128, "batch": 8, "vocabulary": 1024}
     for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"of the GPT example (default {default})")
-    parser.add_argument("--steps", type=int, default=8, help=f"of a job, after {WARM_UP} (default 8)")
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"the {name} of the GPT example (default {default})")
+    parser.add_argument("--steps", type=int, default=8, help=f"the number of measured steps of a job, after {WARM_UP} (default 8)")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     shape = {name: value for name, value in vars(args).items() if name not in ("steps", "rounds")}
@@ -132,10 +133,10 @@ def measure(commands: list[tuple[list[str], dict[str, str]]]) -> Measured:
 
 
 def processor_seconds(pid: int) -> float:
-    """Of a process and those that it started; 0 for one that has ended."""
+    """Returns the processor time of a process and of the processes that it started; 0 if it has ended."""
     process = Path("/proc") / str(pid)
     try:
-        # Behind the name, which may have blanks.
+        # The fields follow the name, which may have blanks.
         fields = (process / "stat").read_text().rpartition(")")[2].split()
         tasks = [(task / "children").read_text().split() for task in (process / "task").iterdir()]
     except OSError:

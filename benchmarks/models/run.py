@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains small models of many families of Transformers, and compares their losses with plain PyTorch's.
 
-Each model has about 20,000 parameters. Its step is exported, compiled for two nodes of one rank with the strategy fcdp, and run
-for three steps with AdamW. Prints a line for each family: the greatest relative difference of a loss, or the stage at which it
-failed and the message. Ends with an error if a family failed or differs by more than 1e-5.
+Each model has about 20,000 parameters. Its step is exported, compiled for two nodes of one rank with the strategy fcdp,
+and run for three steps with AdamW. Prints a line for each family: the greatest relative difference of a loss, or the
+stage at which it failed and the message. Ends with an error if a family failed or differs by more than 1e-5.
 """
 
 import argparse
@@ -23,7 +23,8 @@ from families import FAMILIES, Family
 
 BIN = Path(__file__).resolve().parents[2] / "build" / "bin"
 RANKS, STEPS, TOLERANCE = 2, 3, 1e-5
-# With PyTorch's eps, a gradient that is rounding noise (that of a bias of attention's keys) makes an update of full length.
+# With PyTorch's eps, a gradient that is rounding noise (that of a bias of attention's keys) makes an update of full
+# length.
 OPTIMIZER = "adamw,lr=1e-3,eps=1e-3"
 
 

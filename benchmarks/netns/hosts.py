@@ -71,7 +71,8 @@ def describe_cluster(path: Path, megabits: int) -> Path:
 
 @contextlib.contextmanager
 def hosts(count: int, megabits: int | None = None) -> Iterator[list[Host]]:
-    """Makes `count` hosts and removes them at the end. megabits: limit of an uplink per second and direction, or None."""
+    """Makes `count` hosts and removes them at the end. megabits: limit of an uplink per second and direction, or None.
+    """
     prefix = f"fcdp-{os.getpid()}"
     switch = f"{prefix}-switch"
     made = [Host(f"{prefix}-{i}", f"10.99.0.{i + 1}") for i in range(count)]

@@ -3,6 +3,7 @@
 
 import re
 import subprocess
+import textwrap
 from pathlib import Path
 
 from packages import python_with
@@ -13,6 +14,7 @@ from steps import BATCH, TIME
 from tables import markdown, model_bytes, reasons, rows_of
 
 BEGIN, END = "<!-- benchmarks/peers/run.py begins here -->", "<!-- benchmarks/peers/run.py ends here -->"
+COLUMNS = 120
 FSDP2_ROW = re.compile(r"^\| PyTorch's FSDP2 over Gloo.*$", re.MULTILINE)
 
 
@@ -55,7 +57,14 @@ def _body(results: Results, pictures: dict[tuple[str, str], Path]) -> list[str]:
         for setting in settings:
             lines += markdown(setting, results)
     lines += _reasons(results)
-    return lines
+    return [part for line in lines for part in _wrapped(line)]
+
+
+def _wrapped(line: str) -> list[str]:
+    """Returns a line of a page, or several if it is a long paragraph."""
+    if line.startswith(("|", "#", "!")) or len(line) <= COLUMNS:
+        return [line]
+    return textwrap.wrap(line, COLUMNS, break_long_words=False, break_on_hyphens=False)
 
 
 def _reasons(results: Results) -> list[str]:
@@ -70,8 +79,8 @@ def _reasons(results: Results) -> list[str]:
 
 
 def write_row(results: Results, page: Path) -> None:
-    """Writes the row of FSDP2: what a node sends in a step of the example's GPT in float32, on the fastest link, where TCP
-    repeats least.
+    """Writes the row of FSDP2: what a node sends in a step of the example's GPT in float32, on the fastest link, where
+    TCP repeats least.
     """
     settings = [x for x in results.settings() if (x.model, x.dtype, x.micro_batches) == ("gpt", "f32", 1)]
     for setting in sorted(settings, key=lambda x: -(x.megabits or float("inf"))):

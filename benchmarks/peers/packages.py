@@ -18,11 +18,11 @@ REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 ENVIRONMENT = ROOT / "build" / "peers" / "venv"
 EXTENSIONS = ROOT / "build" / "peers" / "extensions"
 BUILDS = {"deepspeed": "from deepspeed.comm.torch import build_shm_op; build_shm_op()"}
-"""What a package would otherwise build in its first run, which would wait for it."""
+"""Programs that make a package build its extensions now. It would otherwise build them in its first run."""
 
 
 class NotInstalled(RuntimeError):
-    """A package cannot be installed. The message is what pip said."""
+    """A package cannot be installed. The message is pip's."""
 
 
 def requirements() -> dict[str, str]:

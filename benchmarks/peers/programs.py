@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each rank of a row runs: fcdp-run with a compiled step, or a peer's rank."""
+"""The programs that each rank of a row runs: fcdp-run with a compiled step, or a peer's rank."""
 
 import json
 import re

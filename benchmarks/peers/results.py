@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured, in a JSON file, so that a run can be continued."""
+"""The measured results, in a JSON file, so that a run can be continued."""
 
 import json
 import math
@@ -132,7 +132,8 @@ def figures(name: str, tried: Tried, runs: list[Run], first: list[float]) -> Fig
         seconds = statistics.median(second for run in runs for second in run.seconds[1:])
     else:
         seconds = statistics.median(statistics.mean(run.seconds[1:]) for run in runs)
-    # What a run of one step sends is left out: joining, the first gathers of frozen parameters, and the first step.
+    # The bytes of a run of one step are subtracted: joining, the first gathers of frozen parameters, and the first
+    # step.
     sent = statistics.median(
         max(count - start for count, start in zip(run.sent, tried.run.sent)) / (run.steps - tried.run.steps)
         for run in runs

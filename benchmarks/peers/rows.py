@@ -39,7 +39,7 @@ class Peer(Row):
     settings: dict[str, Any] = field(default_factory=dict)
     """For `prepare` of that module."""
     package: str = ""
-    """What of requirements.txt it needs."""
+    """The package of requirements.txt that it needs."""
 
 
 SYNC_EVERY = 16  # steps between two synchronizations of fcdp's outer steps and torchft's algorithms

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all rows of a table have in common."""
+"""The settings that all rows of a table have in common."""
 
 from dataclasses import dataclass
 

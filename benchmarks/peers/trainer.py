@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the trainers of several peers have in common."""
+"""The code that the trainers of several peers have in common."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last linear layer and the cross-entropy as fused kernels compute them, which hold the logits less often than PyTorch's.
+"""The last linear layer and the cross-entropy as fused kernels compute them, which hold the logits less often than
+PyTorch's.
 
-All have the values and gradients of F.cross_entropy. The gradient of the logits is the softmax less one at each label. What is
-less is taken from the products with the labels' rows of the matrix, so that no pass over the logits adds it.
+All have the values and gradients of F.cross_entropy. The gradient of the logits is the softmax, less one at each label.
+The one is subtracted in the products with the labels' rows of the matrix, so no pass over the logits is needed for it.
 """
 
 from typing import Any
@@ -12,7 +13,8 @@ import torch.nn.functional as F
 
 
 class LogSumExp(torch.autograd.Function):
-    """The logarithm of the sum of exponentials of each row, whose backward pass reads the row and writes its gradient."""
+    """The logarithm of the sum of exponentials of each row, whose backward pass reads the row and writes its gradient.
+    """
 
     @staticmethod
     def forward(ctx: Any, logits: torch.Tensor) -> torch.Tensor:
@@ -26,7 +28,8 @@ class LogSumExp(torch.autograd.Function):
 
 
 def fused_loss(x: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Returns the mean cross-entropy of `x @ weight.T`, of which the backward pass needs the logits and no softmax beside them.
+    """Returns the mean cross-entropy of `x @ weight.T`, of which the backward pass needs the logits and no softmax
+    beside them.
 
     So does the loss of FlashAttention (xentropy).
     """
@@ -37,8 +40,8 @@ def fused_loss(x: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor) -> t
 class ChunkedLoss(torch.autograd.Function):
     """Returns the mean cross-entropy of `x @ weight.T`, for `x` of [tokens, width] and labels of [tokens].
 
-    No more than the logits of one chunk of tokens exist at once. The forward pass computes the gradients of the hidden states and
-    of the matrix, and the backward pass only passes these on. So do Liger (arXiv 2410.10989) and llmq.
+    No more than the logits of one chunk of tokens exist at once. The forward pass computes the gradients of the hidden
+    states and of the matrix, and the backward pass only passes these on. So do Liger (arXiv 2410.10989) and llmq.
     """
 
     @staticmethod

@@ -5,12 +5,12 @@ from typing import Any
 
 from runs import Run
 
-# Share of what PyTorch's allocator reserves that no tensor uses: the mean over eight models of GMLake (arXiv 2401.08156),
-# whose stitched blocks leave next to nothing of it. It names sharding, recomputation and low-rank adaptation as the causes, so
-# steps without any of these have none.
+# Share of what PyTorch's allocator reserves that no tensor uses: the mean over eight models of GMLake (arXiv
+# 2401.08156), whose stitched blocks leave next to nothing of it. It names sharding, recomputation and low-rank
+# adaptation as the causes, so steps without any of these have none.
 FRAGMENTATION = 0.15
-# What each count has of PARTS: torch.cuda.max_memory_allocated, torch.cuda.max_memory_reserved, or all that the driver knows of,
-# as nvidia-smi prints.
+# The parts in each count: torch.cuda.max_memory_allocated, torch.cuda.max_memory_reserved, or all memory that the
+# driver knows of, as nvidia-smi prints it.
 PARTS = ("planned", "kept by the program", "workspace", "allocator", "communicators", "context")
 COUNTS = {"allocated": PARTS[:3], "reserved": PARTS[:4], "device": PARTS}
 
@@ -25,8 +25,8 @@ def fragments(run: Run) -> bool:
 def divide(run: Run, step: dict[str, Any]) -> dict[str, float]:
     """Returns the bytes of each of PARTS.
 
-    Libraries take their workspaces from PyTorch's allocator, so what it reserves without use is a share of these, too. If the
-    program needs more in its update than the whole step in the plan, that is its peak.
+    Libraries take their workspaces from PyTorch's allocator, so what it reserves without use is a share of these, too.
+    If the program needs more in its update than the whole step in the plan, that is its peak.
     """
     reserved = {"workspace": 0, "communicators": 0, "context": 0, **step["device_memory"]["reserved"]}
     planned = float(step["device_memory"]["bytes"])

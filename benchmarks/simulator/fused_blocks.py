@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks of Llama in the kernels of engines and libraries, which read and write less than PyTorch's operators.
 
-For simulation only: kernels that compute something else stand for kernels that access the same bytes. A layer norm and a
-product with the cosines do so already where `fused` is given, and here a gate without its sigmoid linear unit.
+For simulation only: kernels that compute something else stand for kernels that access the same bytes. A layer norm and
+a product with the cosines do so already where `fused` is given, and here a gate without its sigmoid linear unit.
 """
 
 import math
@@ -21,8 +21,8 @@ attend_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_bac
 class GroupedAttention(torch.autograd.Function):
     """Causal attention that does not repeat keys and values. All are [batch, sequence, heads, head width].
 
-    The operator is that of the CPU, whose kernel needs as many keys as queries. Its gradients of keys and values are as many as
-    queries, so those that are too many are cut off.
+    The operator is that of the CPU, whose kernel needs as many keys as queries. Its gradients of keys and values are as
+    many as queries, so those that are too many are cut off.
     """
 
     @staticmethod
@@ -44,7 +44,10 @@ def make_cosines(block: nn.Module, sequence: int, head: int) -> None:
 
 
 class PackedBlock(nn.Module):
-    """Query, key and value come from one product and stay in one tensor. So do gate and up. llmq computes blocks like this."""
+    """Query, key and value come from one product and stay in one tensor.
+
+    So do gate and up. llmq computes blocks like this.
+    """
 
     def __init__(self, shape: Llama, sequence: int) -> None:
         super().__init__()

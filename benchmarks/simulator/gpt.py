@@ -12,7 +12,10 @@ from crossentropy import fused_loss
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a model. `lora` > 0 adds matrices of that rank to attention's four projections and freezes the rest."""
+    """The shape of a model.
+
+    `lora` > 0 adds matrices of that rank to attention's four projections and freezes the rest.
+    """
 
     name: str
     width: int

@@ -29,7 +29,8 @@ class Result:
     """The range that holds the true value with a probability of 80 %, or None if the simulator gives none."""
     high: float | None = None
     scenarios: list[list[float]] = field(default_factory=list)
-    """Each input of the cost model one standard deviation slower and faster: what the step takes then, to what it takes."""
+    """For each input of the cost model, one standard deviation slower and faster: the step's time, relative to its own.
+    """
     unjudged: str = ""
     parts: dict[str, Any] = field(default_factory=dict)
     """Seconds by activity, or bytes by use."""
@@ -73,7 +74,9 @@ class Verdict:
 
     @property
     def predicted(self) -> bool | None:
-        """None if the run fits only with less of the allocator's unused memory, of which it frees what it can before it fails."""
+        """None if the run fits only with less of the allocator's unused memory, of which it frees what it can before it
+        fails.
+        """
         if self.needed <= self.capacity:
             return True
         return None if self.needed - self.unused <= self.capacity else False
@@ -177,8 +180,8 @@ def spread(results: Iterable[Result]) -> Spread | None:
 def find_factors(judgement: Judgement, names: list[str], quantity: str) -> dict[str, float]:
     """Returns for each source the factor by which a quantity of the others differs from its predictions.
 
-    It is the median over the other sources of the median over their runs, so that a source with many runs counts once. What
-    is left out of a source's factor is the source itself.
+    It is the median over the other sources of the median over their runs, so that a source with many runs counts once.
+    A source's own runs are left out of its factor.
     """
     ratios = {}
     for name in names:

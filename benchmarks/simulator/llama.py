@@ -18,8 +18,9 @@ from crossentropy import chunked_loss
 class Llama:
     """The shape of a model.
 
-    `fused` says that the source ran RMSNorm and rotary embeddings as one kernel each. Then a layer norm without bias and one
-    product with the cosines stand for them, which access the same bytes. Otherwise they are the operators of Transformers.
+    `fused` says that the source ran RMSNorm and rotary embeddings as one kernel each. Then a layer norm without bias
+    and one product with the cosines stand for them, which access the same bytes. Otherwise they are the operators of
+    Transformers.
     """
 
     name: str
@@ -45,7 +46,9 @@ class Llama:
     loss: torch.dtype = torch.float32
     """Type of the logits in the loss."""
     chunks: tuple[int, int] | None = None
-    """The numbers of parts of the batch and of each sequence whose logits exist at once (crossentropy.py), or None for all logits."""
+    """The numbers of parts of the batch and of each sequence whose logits exist at once (crossentropy.py), or None for
+    all logits.
+    """
 
     @property
     def divided(self) -> tuple[int, int]:

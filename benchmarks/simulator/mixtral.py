@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mixtral as Transformers 4.36 to 4.39 computed it: a loop over the experts, which skips those that no token chose.
 
-The loop's sizes depend on the data, and those of an exported step are fixed. What stands in for them is here alone: `loads`
-divides the tokens among the experts, and a slice of the sorted choices takes the place of the tokens that chose an expert.
-An operator takes the place of each that the loop calls, except for copies of indices to the host and back, for which it waits.
+The loop's sizes depend on the data, but the sizes of an exported step are fixed. Only this file has the stand-ins:
+`loads` divides the tokens among the experts, and a slice of the sorted choices replaces the tokens that chose an
+expert. One operator replaces each operator that the loop calls, except for copies of indices to the host and back, for
+which it waits.
 """
 
 import math
@@ -22,8 +23,9 @@ class Mixtral(Llama):
     chosen: int = 2
     """Experts that each token chooses."""
     loads: tuple[int, ...] = (1, 1, 1, 1, 1, 1, 1, 1)
-    """The experts with tokens, each with a load in proportion to its number. The last ones have none if there are fewer than
-    `experts`. Then their parameters have no gradients."""
+    """The experts with tokens, each with a load in proportion to its number. The last ones have none if there are fewer
+    than `experts`. Then their parameters have no gradients.
+    """
 
     @property
     def sizes(self) -> tuple[int, ...]:

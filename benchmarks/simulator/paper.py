@@ -22,8 +22,8 @@ SIZES = {"10B": (4800, 40, 40), "15B": (5760, 45, 40), "20B": (6656, 52, 40), "2
 def gpt(size: str, lora: int = 0, wire: bool = False, eager: bool = False) -> Shape:
     """Returns the shape of a GPT.
 
-    Parameter and optimizer state take 16 bytes per element in float32, as in DeepSpeed. With `wire` the collectives send 16
-    bits, as DeepSpeed does. No step has both, because gradients of float32 parameters are reduced in float32.
+    Parameter and optimizer state take 16 bytes per element in float32, as in DeepSpeed. With `wire` the collectives
+    send 16 bits, as DeepSpeed does. No step has both, because gradients of float32 parameters are reduced in float32.
     """
     name = f"gpt-{size.lower()}" + (f"-lora{lora}" if lora else "") + ("-bf16" if wire else "") + ("-eager" if eager else "")
     dtype = torch.bfloat16 if wire else torch.float32
@@ -149,8 +149,8 @@ def table5(simulator: Simulator) -> Part:
 
 # --- Table VII: bytes that a step of LoRA sends between nodes ---
 
-# Forward and backward, in GB. The table names neither model nor nodes; ZeRO++'s forward pass, which gathers each parameter
-# once, is 1.0 % more than GPT-30B over a flat ring takes in GiB between two nodes, both counted.
+# Forward and backward, in GB. The table names neither model nor nodes; ZeRO++'s forward pass, which gathers each
+# parameter once, is 1.0 % more than GPT-30B over a flat ring takes in GiB between two nodes, both counted.
 PEFT_MODEL, PEFT_NODES = "30B", 2
 PEFT = {"ZeRO-3": 110.25 + 103.48, "ZeRO++": 108.18 + 0.1, "FCDP, the first step": 108.18 + 0.1, "FCDP, others": 0.06 + 0.1}
 # Gathers per step of a unit whose copy is not kept, if not 2. The backward pass does not need the positions.

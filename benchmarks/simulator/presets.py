@@ -14,7 +14,7 @@ def merge(base: Any, own: Any) -> Any:
     if not isinstance(base, dict) or not isinstance(own, dict):
         return own
     merged = base | {key: merge(base[key], value) if key in base else value for key, value in own.items()}
-    # A key of links behind a switch alone.
+    # Only links behind a switch have this key.
     if merged.get("sharing") != "switch":
         merged.pop("ranks_per_switch", None)
     return merged

@@ -37,15 +37,19 @@ class Run:
     memory: float | None = None
     """Bytes of a GPU at the peak."""
     counted: str = "reserved"
-    """What `memory` counts: a key of footprint.COUNTS."""
+    """The kind of bytes that `memory` counts: a key of footprint.COUNTS."""
     fits: bool | None = None
     """None if the source does not say it. A run with a rate has fit."""
     kept: float = 0
     """Bytes that the program keeps on a device and no plan has, less those that only the plan has."""
     in_place: dict[str, float] = field(default_factory=dict)
-    """Bytes by operator that the program does not need if most is in use there, because it writes its result over the operand."""
+    """Bytes by operator that the program does not need if most is in use there, because it writes its result over the
+    operand.
+    """
     updating: float = 0
-    """All bytes that the program needs of a device while it updates parameters, or 0 if that is not known to be its peak."""
+    """All bytes that the program needs of a device while it updates parameters, or 0 if that is not known to be its
+    peak.
+    """
     fits_host: bool | None = None
     """Whether a node's host memory is enough; None if the source does not say it."""
     host: float = 0
@@ -87,7 +91,7 @@ def preset(name: str, **device: Any) -> dict[str, Any]:
 def with_network(cluster: dict[str, Any], bandwidth: float, sharing: str) -> dict[str, Any]:
     """Returns the cluster with another bandwidth between nodes, in bytes per second of a `sharing` domain.
 
-    What the preset has of measured collectives holds within its nodes only.
+    The result keeps the preset's measured collectives only within a node.
     """
     local = {axis: tables for axis, tables in cluster.get("collectives", {}).items() if axis == "local"}
     cluster = {key: value for key, value in cluster.items() if key != "collectives"}

@@ -29,7 +29,7 @@ LLAMAS = {
     "qwen2.5-7b": (3584, 28, 28, 18944, 152064, {"key_heads": 4, "bias": True}),
     "qwen2.5-14b": (5120, 40, 48, 13824, 152064, {"key_heads": 8, "bias": True}),
     "qwen2.5-32b": (5120, 40, 64, 27648, 152064, {"key_heads": 8, "bias": True}),
-    # What nanotron's scaling benchmark calls 1B to 80B
+    # The shapes that nanotron's scaling benchmark calls 1B to 80B
     "nanotron-1b": (2048, 32, 16, 8192, 131072, {"tied": True}),
     "nanotron-3b": (3072, 32, 28, 8192, 131072, {"tied": True}),
     "nanotron-8b": (4096, 32, 32, 14336, 131072, {}),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes training steps of decoder-only transformers with the shapes of published runs, as text for fcdp-sim.
 
-A model is exported once, under FakeTensorMode, with a batch and a sequence length that are primes and divide none of the
-model's sizes. So every number in the text that is divisible by them has them as factors, and replacing these factors gives
-the step of another batch and sequence length.
+A model is exported once, under FakeTensorMode, with a batch and a sequence length that are primes and divide none of
+the model's sizes. So every number in the text that is divisible by them has them as factors, and replacing these
+factors gives the step of another batch and sequence length.
 """
 
 import re
@@ -38,7 +38,10 @@ class Shape(Protocol):
 
 
 def get_divisors(shape: Shape) -> tuple[int, int]:
-    """Returns by which numbers the step divides batch and sequence. It is exported with as many times BATCH and SEQUENCE."""
+    """Returns by which numbers the step divides batch and sequence.
+
+    It is exported with as many times BATCH and SEQUENCE.
+    """
     return getattr(shape, "divided", (1, 1))
 
 

@@ -3,9 +3,9 @@
 """Compares predictions of fcdp-sim with published training runs on clusters that we do not have.
 
 With --data, predicts the runs of each source of sources/ with nothing fitted to it, and prints the errors by source: as
-predicted, and times a factor that all other sources give. The parts compare figures of papers. Prints each figure as published
-and as predicted, and the goals. Ends with an error if a goal is missed. Models are exported without weights, which takes a minute or
-two for each of the larger ones. --cache keeps them.
+predicted, and times a factor that all other sources give. The parts compare figures of papers. Prints each figure as
+published and as predicted, and the goals. Ends with an error if a goal is missed. Models are exported without weights,
+which takes a minute or two for each of the larger ones. --cache keeps them.
 """
 
 import argparse

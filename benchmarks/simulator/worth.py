@@ -18,7 +18,9 @@ from steps import Steps
 
 SEQUENCE = 4096
 SLOW_CALL = 23e-6
-"""Seconds to issue a collective if NCCL starts a thread for it: the preset's 4, and 19 for the thread (benchmarks/issue)."""
+"""Seconds to issue a collective if NCCL starts a thread for it: the preset's 4, and 19 for the thread
+(benchmarks/issue).
+"""
 
 
 def main() -> None:

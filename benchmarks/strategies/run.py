@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares traffic, memory and time of strategies, planned and measured, on a slow network.
 
-Models run on two hosts of two ranks each, made of network namespaces. Every case runs once per round, so that other load on
-the machine affects all alike. Plans and predictions are those of fcdp-compile for the preset `cpu` with the network's
-bandwidth. Ends with an error if bytes between nodes or in host memory differ from the plan, if the losses of two strategies
-differ, or if device memory differs by more than 2 %. Needs root. All ranks share this machine's cores.
+Models run on two hosts of two ranks each, made of network namespaces. Every case runs once per round, so that other
+load on the machine affects all alike. Plans and predictions are those of fcdp-compile for the preset `cpu` with the
+network's bandwidth. Ends with an error if bytes between nodes or in host memory differ from the plan, if the losses of
+two strategies differ, or if device memory differs by more than 2 %. Needs root. All ranks share this machine's cores.
 """
 
 import argparse

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a GPT and a Llama on text with each wire of reductions, or with outer steps, and compares losses and bytes with exact
-training.
+"""Trains a GPT and a Llama on text with each wire of reductions, or with outer steps, and compares losses and bytes
+with exact training.
 
-Two nodes of two ranks on this machine, bfloat16 parameters with float32 masters, differences in gathers (--wire=delta, which is
-exact). With --outer, nodes train by themselves between outer steps instead. Prints the mean loss of the last tenth of the steps, the loss of held-out text, both relative to those of exact
-reductions, and the bytes that nodes send in a step, in units of the model's bytes in bfloat16.
+Two nodes of two ranks on this machine, bfloat16 parameters with float32 masters, differences in gathers (--wire=delta,
+which is exact). With --outer, nodes train by themselves between outer steps instead. Prints the mean loss of the last
+tenth of the steps, the loss of held-out text, both relative to those of exact reductions, and the bytes that nodes send
+in a step, in units of the model's bytes in bfloat16.
 """
 
 import argparse

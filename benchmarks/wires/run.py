@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures what coded wires and outer steps send and how long a step takes with them, on text, on a slow network.
 
-A GPT in bfloat16 with float32 masters trains with AdamW on two hosts of two ranks each, made of network namespaces, at each
-learning rate. Predictions are those of fcdp-compile for the preset `cpu` with the network's bandwidth. Bytes are in units of W16, the model's bytes in bfloat16: what fcdp counts between nodes in a step, and what the
-kernel counts with all headers. The first steps of a run are not counted: the moments of AdamW fill, and each update is as long
-as the learning rate. Cases take turns, so that other load on the machine affects all alike. Figures are medians over
-steps, and for outer steps means over whole periods: --steps and --skip must then be multiples of 32. Ends with an error if a lossless
-case gives another loss than raw wires. Needs root. All ranks share this machine's cores.
+A GPT in bfloat16 with float32 masters trains with AdamW on two hosts of two ranks each, made of network namespaces, at
+each learning rate. Predictions are those of fcdp-compile for the preset `cpu` with the network's bandwidth. Bytes are
+in units of W16, the model's bytes in bfloat16: what fcdp counts between nodes in a step, and what the kernel counts
+with all headers. The first steps of a run are not counted: the moments of AdamW fill, and each update is as long as the
+learning rate. Cases take turns, so that other load on the machine affects all alike. Figures are medians over steps,
+and for outer steps means over whole periods: --steps and --skip must then be multiples of 32. Ends with an error if a
+lossless case gives another loss than raw wires. Needs root. All ranks share this machine's cores.
 """
 
 import argparse
@@ -47,7 +48,7 @@ CASES = {
     "auto+coded": ["--wire=auto", "--reduce-wire=coded"],
 }
 UNSHAPED = 8000
-"""Megabits per second that `auto` is told of hosts without a limit: the preset `cpu`."""
+"""Megabits per second that `auto` assumes between hosts without a limit: the preset `cpu`."""
 BATCH, TIME = 2, 128
 
 
@@ -57,7 +58,7 @@ class Case:
     object: Path
     predicted: float
     steps: list[dict[str, float]] = field(default_factory=list)
-    """Those that count, of all rounds."""
+    """The counted steps of all rounds."""
     losses: list[float] = field(default_factory=list)
     kernel: list[float] = field(default_factory=list)
     """Bytes of a host for each step, over all steps of a run."""

@@ -10,7 +10,10 @@ LICENSES = Path("/usr/share/common-licenses")
 
 
 def read_text(folder: Path = LICENSES) -> str:
-    """Returns the concatenated text of the regular files of `folder`, in sorted order. Links are duplicates: skipped."""
+    """Returns the concatenated text of the regular files of `folder`, in sorted order.
+
+    Links are duplicates: skipped.
+    """
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.is_symlink())
     if not files:
         raise FileNotFoundError(f"expected text files in {folder}, found none")

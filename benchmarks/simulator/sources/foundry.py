@@ -18,9 +18,9 @@ MODELS = {
 }  # fmt: skip
 # Composer's mixed precision: DEFAULT reduces in float32, PURE in bfloat16.
 REDUCTIONS = {"DEFAULT": "f32", "PURE": "bf16"}
-# Shares of peak that FlashAttention in Triton reached in 2023, forward and backward together, causal, heads of 128 (Dao,
-# FlashAttention-2, arXiv 2307.08691, its benchmarks; on H100 that of FlashAttention in CUDA, times their ratio on A100). The
-# forward pass runs at 1.4 times this rate, the backward pass at 0.9 times.
+# Shares of peak that FlashAttention in Triton reached in 2023, forward and backward together, causal, heads of 128
+# (Dao, FlashAttention-2, arXiv 2307.08691, its benchmarks; on H100 that of FlashAttention in CUDA, times their ratio on
+# A100). The forward pass runs at 1.4 times this rate, the backward pass at 0.9 times.
 KEYS = (512, 1024, 2048, 4096, 8192, 16384)
 ATTENTION = {
     "a100": (0.16, 0.195, 0.22, 0.237, 0.25, 0.256),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InternEvo: InternLM-7B under ZeRO-1 on 8 to 1,024 A100 with four RoCE cards of 100 Gb/s a node, and the memory of FSDP.
+"""InternEvo: InternLM-7B under ZeRO-1 on 8 to 1,024 A100 with four RoCE cards of 100 Gb/s a node, and the memory of
+FSDP.
 
 Its table of memory does not say what counts. All that the driver knows of is assumed.
 """
@@ -52,22 +53,25 @@ def make_run(row: dict[str, str]) -> Run:
             f"--remat={'unit' if row['act_ckpt'] == '1' else 'none'}",
         ),
         micro_batches=micro_batches,
-        # It accumulates in bfloat16, and makes shards of gradients in float32 in its update only. The plan accumulates in float32
-        # and has the shards beside activations.
+        # It accumulates in bfloat16, and makes shards of gradients in float32 in its update only. The plan accumulates
+        # in float32 and has the shards beside activations.
         kept=-(2 + 4 / shards) * count_parameters(shape) if micro_batches > 1 else 0,
         rate=float(row["tok_s_per_gpu"]),
     )
 
 
 def without_switches(cluster: dict[str, Any]) -> dict[str, Any]:
-    """Returns the cluster with links that do not restrict the number of ranks. They do not change the memory of a step."""
+    """Returns the cluster with links that do not restrict the number of ranks.
+
+    They do not change the memory of a step.
+    """
     links = {name: {"bandwidth": cluster[name]["bandwidth"], "latency": cluster[name]["latency"], "sharing": "rank"}
              for name in ("inter", "intra", "h2d", "d2h")}  # fmt: skip
     return {**cluster, **links}
 
 
-# Bytes per parameter of a shard in FSDPadaptOptimizer's step (v0.2.1): parameters and gradients in bfloat16, copies of both,
-# two states and one list of temporaries of PyTorch's AdamW in float32.
+# Bytes per parameter of a shard in FSDPadaptOptimizer's step (v0.2.1): parameters and gradients in bfloat16, copies of
+# both, two states and one list of temporaries of PyTorch's AdamW in float32.
 UPDATING = 2 + 2 + 4 + 4 + 2 * 4 + 4
 
 

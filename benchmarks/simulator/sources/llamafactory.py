@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLaMA-Factory: Qwen2.5 with Liger's kernels and checkpointed layers on 1 and 4 RTX 4090, as llmq's benchmarks ran it.
 
-Settings are those of the configurations there (llmq, b77d9691, benchmarks/*.yaml and *.json). Where DeepSpeed keeps the
-optimizer in host memory there is no rate, because no plan does. Whether devices and the host have the memory is predicted.
+Settings are from the configurations there (llmq, b77d9691, benchmarks/*.yaml and *.json). If DeepSpeed keeps the
+optimizer in host memory, no rate is predicted, because no plan does that; only whether devices and the host have enough
+memory.
 
-Inferred: gradients are clipped to a norm of 1 and AdamW is PyTorch's, Transformers' defaults. The log of the run with 32 billion
-parameters names line 534 of DeepSpeed's stage3.py, which says that at 0.16.4 to 0.17.1. These versions do not know the
-configuration's bf16_master_weights_and_grads, so states are in float32.
+Inferred: gradients are clipped to a norm of 1 and AdamW is PyTorch's, Transformers' defaults. The log of the run with
+32 billion parameters names line 534 of DeepSpeed's stage3.py, which says that at 0.16.4 to 0.17.1. These versions do
+not know the configuration's bf16_master_weights_and_grads, so states are in float32.
 """
 
 from pathlib import Path
@@ -18,11 +19,11 @@ from runs import Run, Source, preset, read_table
 from shapes import llama
 from steps import count_parameters
 
-# Bytes per parameter in host memory under ZeRO-3 (0.16.9, stage3.py): parameters in bfloat16, master, gradient and both moments in
-# float32, and partitions of gradients in bfloat16.
+# Bytes per parameter in host memory under ZeRO-3 (0.16.9, stage3.py): parameters in bfloat16, master, gradient and both
+# moments in float32, and partitions of gradients in bfloat16.
 ON_HOST = 2 + 3 * 4 + 4 + 2
 HOST = 500e9
-"""The memory of the machine with 4 GPUs, in the source's words. That of the other one is not published."""
+"""The memory of the machine with 4 GPUs, in the source's words. The other machine's memory is not published."""
 LIVE = 2 * 1e9
 """Bytes of parameters that may stay gathered (stage3_max_live_parameters)."""
 FAILED_BATCH = 4
@@ -47,7 +48,8 @@ def make_run(row: dict[str, str]) -> Run:
     """Makes a run whose parameters, gradients and states are in bfloat16, on each rank."""
     gpus, batch, micro_batches = int(row["gpus"]), int(row["micro_batch"]), int(row["grad_accum"])
     shape = make_shape(row, batch)
-    # DistributedDataParallel's buckets are a copy. The plan sums in float32: over ranks and, if both are several, over micro-batches.
+    # DistributedDataParallel's buckets are a copy. The plan sums in float32: over ranks and, if both are several, over
+    # micro-batches.
     gradients = 2 * (1 + (gpus > 1)) - 4 * (1 + (gpus > 1 and micro_batches > 1))
     return Run(
         name=f"{row['model']} 1 x {gpus}, {micro_batches} x {batch}",

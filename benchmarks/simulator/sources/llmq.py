@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""llmq: Qwen2.5 in an engine of its own, in C++ with CUDA graphs, on 1 to 8 GPUs of a machine. States are in bfloat16."""
+"""llmq: Qwen2.5 in an engine of its own, in C++ with CUDA graphs, on 1 to 8 GPUs of a machine.
+
+States are in bfloat16.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -12,10 +15,10 @@ from shapes import llama
 from steps import count_parameters
 
 PRESETS = {"H100": "h100", "RTX4090": "rtx4090"}
-# Attention is cuDNN's (cudnn_att.cpp). FlashAttention-3 (arXiv 2407.08608, figures 5 and 6) compares it with FlashAttention-2 on
-# H100, heads of 128: operations per second forward, causal, and their ratio backward, not causal. llmq's backward pass is the
-# deterministic one, which is slower than that by an amount that is not known. Heads of 64 reach 0.8 of both passes together. On
-# RTX 4090 cuDNN has FlashAttention-2's algorithm, as the preset.
+# Attention is cuDNN's (cudnn_att.cpp). FlashAttention-3 (arXiv 2407.08608, figures 5 and 6) compares it with
+# FlashAttention-2 on H100, heads of 128: operations per second forward, causal, and their ratio backward, not causal.
+# llmq's backward pass is the deterministic one, which is slower than that by an amount that is not known. Heads of 64
+# reach 0.8 of both passes together. On RTX 4090 cuDNN has FlashAttention-2's algorithm, as the preset.
 KEYS = (512, 1024, 2048, 4096, 8192, 16384)
 FORWARD = (315e12, 410e12, 484e12, 518e12, 529e12, 539e12)
 BACKWARD_RATIO = (305 / 214, 408 / 260, 465 / 291, 499 / 310, 518 / 318, 516 / 322)
@@ -53,15 +56,15 @@ def make_run(row: dict[str, str]) -> Run:
         options=("--strategy=zero1", "--clip-norm=1"),
         micro_batches=micro_batches,
         rate=float(row["agg_tok_s_reported"]) / gpus,
-        # It sums gradients of a rank in bfloat16 and reduces them in place. The plan sums in float32, and has the shard of what it
-        # has reduced, too.
+        # It sums gradients of a rank in bfloat16 and reduces them in place. The plan sums in float32, and has the shard
+        # of what it has reduced, too.
         kept=(2 - 4 - 4 / gpus) * count_parameters(shape),
         in_place={"aten._softmax.default": logits},
     )
 
 
 def describe_kernels(gpu: str) -> dict[str, Any]:
-    """Returns the GPU with the rates of cuDNN's attention. Products add to the sums of gradients (matmul with accumulate)."""
+    """Returns the GPU with the rates of cuDNN's attention. Products accumulate gradients (matmul with accumulate)."""
     cluster = preset(PRESETS[gpu])
     if gpu == "H100":
         peak, backward = float(cluster["device"]["flops"]["bf16"]), cluster["device"]["attention"]["backward"]

@@ -13,11 +13,11 @@ from runs import GIB, Run, Source, preset, read_table
 from shapes import llama
 from steps import count_parameters
 
-# Gradients are accumulated and reduced in float32, and the optimizer has a copy of the parameters in float32. Under ZeRO-1,
-# parameters are gathered after the update, before anything else runs.
+# Gradients are accumulated and reduced in float32, and the optimizer has a copy of the parameters in float32. Under
+# ZeRO-1, parameters are gathered after the update, before anything else runs.
 OPTIONS = ("--master=f32", "--reduce-dtype=f32", "--accumulate=full", "--collectives=flat", "--clip-norm=1")
 STRATEGIES = {"0": ("--strategy=ddp",), "1": ("--strategy=zero1", "--prefetch=0")}
-# What DDP and ZeRO-1 call. An all-reduce is a reduction and a gather, each of half of its time.
+# The collectives of DDP and ZeRO-1. An all-reduce counts as a reduction and a gather, each with half of its time.
 COLLECTIVES = {
     "0": {"all_gather": "all_reduce", "reduce_scatter": "all_reduce"},
     "1": {"all_gather": "all_gather", "reduce_scatter": "reduce_scatter"},
@@ -59,8 +59,8 @@ def make_run(row: dict[str, str], measured: list[dict[str, str]]) -> Run:
 def differ(zero: str, micro_batches: int) -> int:
     """Returns the bytes per parameter of whole gradients in float32 that it has and the plan has not.
 
-    It has them once, and reduces them in place. The plan has none if nothing is accumulated, and replicated gradients twice: the
-    sum of a rank and that of all ranks. DistributedDataParallel's buckets in bfloat16 come on top.
+    It has them once, and reduces them in place. The plan has none if nothing is accumulated, and replicated gradients
+    twice: the sum of a rank and that of all ranks. DistributedDataParallel's buckets in bfloat16 come on top.
     """
     if zero == "1":
         return 4 if micro_batches == 1 else 0

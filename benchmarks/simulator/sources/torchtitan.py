@@ -49,8 +49,8 @@ def capped() -> dict[str, Any]:
 def kept(shape: Llama, tokens: int) -> int:
     """Returns the bytes that its selective checkpointing keeps of the forward pass.
 
-    These are each block's input, the result of attention with a number in float32 a head, and the results of every second
-    product, then the logits in float32, of which the loss is computed.
+    These are each block's input, the result of attention with a number in float32 a head, and the results of every
+    second product, then the logits in float32, of which the loss is computed.
     """
     heads = shape.heads * shape.head
     products = heads + 2 * (shape.key_heads or shape.heads) * shape.head + 2 * shape.inner + 2 * shape.width

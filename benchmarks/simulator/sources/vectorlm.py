@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """VectorLM: which models fit on 1 to 8 A100, A40 and T4 under FSDP, trained whole and with LoRA.
 
-The program is that of commit d397488b, which added the table in April 2024 (PyTorch 2.2.1, Transformers of at most 4.39).
+The program is that of commit d397488b, which added the table in April 2024 (PyTorch 2.2.1, Transformers of at most
+4.39).
 
-Its text says that sequences are as long as each model allows, but the configuration of the same commit has max_seq_len: 128.
-With Mistral's 32,768 tokens and a batch of 8, no device would hold the logits, so 128 it was. All tokens are 0.
+Its text says that sequences are as long as each model allows, but the configuration of the same commit has max_seq_len:
+128. With Mistral's 32,768 tokens and a batch of 8, no device would hold the logits, so 128 it was. All tokens are 0.
 
-A rate needs two steps that begin, and the first update comes with the third. So a run has fit if it can compute one batch and
-keep its gradients. There are no states of an optimizer then. A run without a rate has failed in some way: its table does not
-tell a lack of memory from another failure.
+A rate needs two steps that begin, and the first update comes with the third. So a run has fit if it can compute one
+batch and keep its gradients. There are no states of an optimizer then. A run without a rate has failed in some way: its
+table does not tell a lack of memory from another failure.
 """
 
 from pathlib import Path
@@ -53,7 +54,8 @@ def make_run(row: dict[str, str]) -> Run:
 
 
 def count_gradients(shape: Shape, gpus: int) -> float:
-    """Returns the bytes of whole gradients in bfloat16, which no_sync leaves on each rank, less the plan's shards in float32.
+    """Returns the bytes of whole gradients in bfloat16, which no_sync leaves on each rank, less the plan's shards in
+    float32.
 
     Experts without tokens have no gradients.
     """
@@ -67,5 +69,6 @@ def make_shape(model: str, lora: int) -> Shape:
         return mixtral("mixtral-8x7b", dtype=torch.bfloat16, loads=LOADS, **adapted)
     if model in MODELS:
         return llama(MODELS[model], dtype=torch.bfloat16, **adapted)
-    # OPT-350m's embedding is half as wide, which saves 24 million of 355 million parameters. Two projections more are adapted.
+    # OPT-350m's embedding is half as wide, which saves 24 million of 355 million parameters. Two projections more are
+    # adapted.
     return gpt.Shape(f"opt-350m-bf16-lora{lora}", 1024, 16, 24, vocabulary=50272, lora=lora, dtype=torch.bfloat16)

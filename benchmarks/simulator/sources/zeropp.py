@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The baselines of ZeRO++ (arXiv 2306.10209): GPT under ZeRO-3 on 24 nodes of 16 V100 with 100 to 800 Gb/s a node.
 
-The rates are labels of a figure in TFLOPs, with 8 operations for a parameter and token: with 6, one of them would need more than
-its network has. Layers, widths and the length of sequences are not published. Those here give the parameters, on which the
-rates depend.
+The rates are labels of a figure in TFLOPs, with 8 operations for a parameter and token: with 6, one of them would need
+more than its network has. Layers, widths and the length of sequences are not published. The values here give the number
+of parameters, on which the rates depend.
 
-DeepSpeed gathers the parameters of each module by themselves. Before a module it waits for all gathers that it has issued, and
-then issues the next one (fetch_sub_module in partitioned_param_coordinator.py), so one gather overlaps with each module.
+DeepSpeed gathers the parameters of each module by themselves. Before a module it waits for all gathers that it has
+issued, and then issues the next one (fetch_sub_module in partitioned_param_coordinator.py), so one gather overlaps with
+each module.
 """
 
 from pathlib import Path

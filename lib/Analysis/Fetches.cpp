@@ -47,7 +47,8 @@ static void collectFetch(Operation *op,
       ops.push_back(user);
 }
 
-/// A unit may have two ranges in a row. A bucket is fetched once in each.
+/// Sets the range of each fetch. A unit may have two ranges in a row, in each
+/// of which a bucket is fetched once.
 static void countRanges(MutableArrayRef<Fetch> fetches,
                         const UnitsOfBuckets &units) {
   LiveRangeCounter counter;

@@ -43,7 +43,7 @@ MatrixUses::MatrixUses(func::FuncOp step) {
   findInner(step);
 }
 
-/// The operations that the loss depends on.
+/// Collects the operations that the loss depends on.
 void MatrixUses::collectForward(func::FuncOp step) {
   for (Operation &op : llvm::reverse(step.front())) {
     bool isNeeded =

@@ -46,7 +46,7 @@ double Cluster::getHostMemoryTime(double bytes) const {
 
 void Cluster::setProfile(std::shared_ptr<const Profile> measured) {
   profile = std::move(measured);
-  // The profile's products were measured on this device. Those of the
+  // The profile's products were measured on this device. The products of the
   // description may be from another one.
   if (auto products = collectProducts(*profile); !products.empty())
     device.products = std::move(products);

@@ -237,8 +237,8 @@ Cost Estimator::costOf(CollectiveOpInterface collective) const {
                      : model.costOfGather(axis, ranks, part);
 }
 
-/// It writes the whole result except for in-place gradients, and reads the
-/// gradients that are copied.
+/// Returns the cost of writing the whole result except for in-place gradients,
+/// and of reading the gradients that are copied.
 Cost Estimator::costOf(PackOp pack) const {
   double written = bytesOf(pack.getResult().getType()), copied = 0;
   for (auto [value, parameter] :

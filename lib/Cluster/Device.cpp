@@ -118,8 +118,9 @@ static double timeArithmetic(const Device &device, double rate,
   return least;
 }
 
-/// A kernel loads operands while it computes, so the longer of the two counts
-/// (the roofline of Williams, Waterman and Patterson, 2009).
+/// Returns the seconds of products. A kernel loads operands while it computes,
+/// so the longer of the two counts (the roofline of Williams, Waterman and
+/// Patterson, 2009).
 static double estimateProducts(const Device &device, RateType type,
                                llvm::ArrayRef<Product> products, double bytes) {
   double rate = device.flops.get(type) * device.computeEfficiency;

@@ -51,8 +51,8 @@ static llvm::Error checkCluster(const StepOptions &options) {
     return llvm::Error::success();
   if (options.isGiven(option::ProfileFile))
     return llvm::createStringError(
-        "--profile: expected a cluster, which says what was not measured; give "
-        "one with --cluster");
+        "--profile: expected a cluster, which describes what was not measured; "
+        "give one with --cluster");
   for (auto [name, value] :
        {std::pair("strategy", options.pipeline.strategy),
         std::pair("collectives", options.pipeline.collectives),

@@ -108,7 +108,7 @@ Expected<int64_t> Converter::useTensor(const Json &tensor) {
 Expected<Attribute> Converter::convertTensors(const Json &list) {
   if (!list.isArray())
     return makeError("is no list");
-  // An empty list of tensors cannot be told from any other empty list.
+  // An empty list of tensors looks the same as any other empty list.
   if (list.elements().empty())
     return builder.getArrayAttr({});
   SmallVector<int64_t> indices;

@@ -44,8 +44,8 @@ private:
 };
 } // namespace
 
-/// Returns whether `function` may be in the trace. Of micro-batches with outer
-/// updates in them, only the one with the update of the trace may be.
+/// Returns whether `function` may be in the trace. If micro-batches contain
+/// outer updates, only the one with the update of the trace may be.
 bool MeasuredStepBuilder::hasRun(func::FuncOp function) const {
   Role role = getRole(function);
   if (!isOuter(role) || !isMicrobatch(role))

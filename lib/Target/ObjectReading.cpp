@@ -34,7 +34,7 @@ readSymbol(const llvm::object::ELFObjectFileBase &object, StringRef name) {
       if (offset > contents->size() ||
           symbol.getSize() > contents->size() - offset)
         return llvm::createStringError("the symbol '" + name +
-                                       "' ends behind its section");
+                                       "' ends after its section");
       return contents->substr(offset, symbol.getSize());
     }
     return llvm::createStringError("not a compiled step: the symbol '" + name +

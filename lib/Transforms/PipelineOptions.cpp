@@ -146,7 +146,8 @@ static llvm::Error readText(StringRef text, PipelineOptions &options) {
 #define GET_PipelineOptionTable_IMPL
 #include "fcdp/Transforms/PipelineOptionTable.inc"
 
-/// TableGen sorts both the enum and the table by the names of the records.
+/// Returns whether the index of each row is its id. TableGen sorts both the
+/// enum and the table by the names of the records.
 static constexpr bool isIndexedById() {
   for (size_t i = 0; i < std::size(PipelineOptionTable); ++i)
     if (PipelineOptionTable[i].id != i)

@@ -131,8 +131,8 @@ LogicalResult PlanRun::checkFresh(const Content &content) {
   InFlightDiagnostic diag = emitError();
   if (isFresh) {
     diag << "reads " << plan.describe(content.bucket)
-         << " behind its outer update; a micro-batch computes with the "
-            "parameters from before it";
+         << " after its outer update; a micro-batch computes with the "
+            "parameters from before the update";
     attachNote(diag, now->updates[content.bucket], "updated here");
     return diag;
   }
@@ -295,7 +295,8 @@ LogicalResult PlanRun::load(const PlanInstruction &instruction) {
   return success();
 }
 
-/// A view accesses no memory, but its input must be the bucket's current copy.
+/// Checks a view. It accesses no memory, but its input must be the bucket's
+/// current copy.
 LogicalResult PlanRun::viewMember(const PlanInstruction &instruction) {
   if (instruction.reads.size() != 1)
     return emitError() << "expected the value of a buffer or a state";

@@ -76,8 +76,9 @@ void FunctionProof::addAllocation(Operation *op, int64_t bytes, Value result) {
   allocations.push_back({op, bytes, position, position});
 }
 
-/// A view shows its first operand. A call that is not in the table of operators
-/// may show any operand, and may allocate.
+/// Adds the allocations and views of a call. A view shows its first operand. A
+/// call that is not in the table of operators may show any operand, and may
+/// allocate.
 void FunctionProof::addCall(aten::CallOp call) {
   aten::Aliasing aliasing = aten::lookupOp(call.getCallee()).aliasing;
   SmallVector<size_t, 4> all;
@@ -146,8 +147,8 @@ LogicalResult FunctionProof::place(ArrayRef<PlacedResult> results) {
   return success();
 }
 
-/// The free ranges are disjoint, so a place is free if the ranges cover all of
-/// its bytes at all of its positions.
+/// Checks that places are free. The free ranges are disjoint, so a place is
+/// free if the ranges cover all of its bytes at all of its positions.
 LogicalResult FunctionProof::verifyFree() {
   for (const Allocation &allocation : allocations) {
     int64_t inside = std::min(allocation.end, arenaEnd) - allocation.offset;

@@ -88,7 +88,8 @@ void parseAdapter(Parts &parts, TensorName &name) {
   }
 }
 
-/// The embedding of virtual tokens has another name in a file.
+/// Parses the name of an embedding of virtual tokens, which has another name in
+/// a file.
 void parsePrompt(Parts &parts, TensorName &name) {
   size_t size = parts.size();
   if (size >= 4 && parts[size - 4] == "prompt_encoder" &&

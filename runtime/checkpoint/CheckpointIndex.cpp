@@ -97,7 +97,7 @@ void IndexParser::checkVersion() {
                            std::to_string(version));
 }
 
-/// The digest is the last member, and covers the text before it.
+/// Checks the digest, which is the last member and covers the text before it.
 void IndexParser::checkDigest() const {
   const std::string stored = root.at("digest").text();
   const std::string_view before = text.substr(0, text.rfind(kDigestMember));

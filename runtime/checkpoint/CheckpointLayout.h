@@ -39,7 +39,7 @@ struct CheckpointLayout {
   /// `randomBytes` is the size of a rank's random state.
   CheckpointLayout(const StepPlan &plan, uint64_t randomBytes);
 
-  /// The tensors of a rank's file, in the order of its pieces.
+  /// Returns the tensors of a rank's file, in the order of its pieces.
   std::vector<SafetensorsWriter::Entry> entriesOf(uint32_t rank) const;
 
   /// The index without the step, the job and the numbers of updates.

@@ -17,7 +17,7 @@ constexpr size_t kMostRanges = 4096;
 std::array<GuardedRange, kMostRanges> ranges;
 struct sigaction before;
 uintptr_t pageBytes;
-std::mutex mutex; ///< of who guards, not of the handler
+std::mutex mutex; ///< for guard and unguard, not for the handler
 size_t numGuarded = 0;
 
 /// Maps pages of zeros over the rest of a mapping. Makes only calls that are

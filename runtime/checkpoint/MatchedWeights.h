@@ -47,7 +47,7 @@ private:
   void checkAdapters() const;
   StoredTensor read(const WeightPlace &place) const;
   std::string describe(const WeightPlace &place) const;
-  /// The files' tensors that the step does not use.
+  /// Returns the files' tensors that the step does not use.
   std::vector<std::string> unusedOf(size_t file) const;
   std::vector<std::string> notesOn(size_t file) const;
   std::vector<std::string> notesOnChoices(size_t file) const;

@@ -53,15 +53,15 @@ T TorchArchive::number(uint64_t offset) const {
   return value;
 }
 
-/// See 4.3.7 and 4.3.9: the checksum is in the record's header or, if the
-/// writer did not know it yet, after the content. PyTorch writes it after the
-/// content.
+/// Returns the checksum of a record. It is in the record's header or, if the
+/// writer did not know it yet, after the content (sections 4.3.7 and 4.3.9).
+/// PyTorch writes it after the content.
 uint32_t TorchArchive::checksumOf(uint64_t header, uint64_t end) const {
   constexpr uint16_t behind = 1 << 3;
   if (!(number<uint16_t>(header + 6) & behind))
     return number<uint32_t>(header + 14);
   if (number<uint32_t>(end) != 0x08074b50)
-    throw std::runtime_error("expected a checksum behind it, got none");
+    throw std::runtime_error("expected a checksum after it, got none");
   return number<uint32_t>(end + 4);
 }
 

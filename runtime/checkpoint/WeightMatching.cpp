@@ -32,7 +32,8 @@ private:
   bool isFallback(size_t file) const {
     return file < search.isFallback.size() && search.isFallback[file];
   }
-  /// A tensor that is already used is not available for a less specific name.
+  /// Returns the file's tensors for a name that are not used yet. A used tensor
+  /// is not available for a less specific name.
   std::vector<std::string> findFree(const std::string &name, size_t file,
                                     Likeness likeness) const {
     std::vector<std::string> found = files[file].find(name, likeness);

@@ -294,8 +294,8 @@ size_t MessageCodec::decodeChunk(const MessageCoding &coding,
   }
   if (XXH3_64bits(values.data(), values.size()) != header.checksum)
     failDecoding("its values do not have the sender's checksum: the message is "
-                 "damaged, or was coded against other values than those that "
-                 "were gathered last");
+                 "damaged, or was coded with other values than the last "
+                 "gathered ones");
   return sizeof(header) + bytes;
 }
 

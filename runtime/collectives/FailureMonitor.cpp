@@ -54,7 +54,8 @@ public:
   void stayForOthers(bool isLate = false);
   void announceEnd(int64_t steps);
   void stop();
-  /// Must be called with the mutex locked.
+  /// Returns whether the looker has ended. Must be called with the mutex
+  /// locked.
   bool isEnded() const { return lookerEnded; }
   /// Returns a text if the store has not answered for a while, or an empty one.
   /// Must be called with the mutex locked.

@@ -95,7 +95,7 @@ public:
   /// between nodes.
   virtual std::string segmentName() const = 0;
 
-  /// Returns the groups of an axis; those that JobOptions does not ask for are
+  /// Returns the groups of an axis; a group that JobOptions does not request is
   /// null. `control` joins all ranks, for small messages.
   virtual AxisTransports transports(Axis axis) = 0;
   virtual Transport &control() = 0;

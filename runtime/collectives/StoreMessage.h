@@ -23,7 +23,7 @@ enum class StoreMessageKind : uint8_t {
   Welcome,
   /// The reason why the server refuses this client.
   Refusal,
-  /// Key and value. Of these three kinds, only Set is answered.
+  /// Key and value. Only Set is answered, Post and Will are not.
   Set,
   Post,
   Will,
@@ -66,7 +66,7 @@ private:
   size_t used = 0;
 };
 
-/// The proofs of the two ends of a connection.
+/// Return the proofs of the two ends of a connection.
 std::string clientProof(const std::string &secret,
                         const std::string &serversChallenge,
                         const std::string &clientsChallenge,

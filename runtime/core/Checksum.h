@@ -29,7 +29,7 @@ private:
     std::memcpy(&word, bytes, count);
     return word;
   }
-  /// Each step is invertible, so a difference is never lost.
+  /// Adds a word. The step is invertible, so a difference is never lost.
   void addWord(uint64_t word) {
     constexpr uint64_t golden =
         0x9E3779B97F4A7C15; // 2^64 over the golden ratio

@@ -11,8 +11,9 @@ namespace fcdp {
 /// on. Otherwise a child that outlives its parent would keep the parent's
 /// connections and locks. Thread-safe.
 void closeInChildren(int fd);
-/// Must be called before `fd` is closed in this process. Returns false if `fd`
-/// has been closed already, because this process is such a child.
+/// Stops closing `fd` in children; call it before `fd` is closed in this
+/// process. Returns false if `fd` has been closed already, because this process
+/// is such a child.
 bool forgetInChildren(int fd);
 
 } // namespace fcdp

@@ -33,21 +33,21 @@ public:
   StreamWorker(const StreamWorker &) = delete;
   StreamWorker &operator=(const StreamWorker &) = delete;
 
-  /// For the issuer: enqueues a command. Blocks while the queue is full.
+  /// Enqueues a command. Blocks while the queue is full. For the issuer.
   void enqueue(const Command &command);
-  /// For the issuer: returns the sequence number of the last issued command.
+  /// Returns the sequence number of the last issued command. For the issuer.
   uint64_t lastIssued() const { return issued; }
 
-  /// For any thread: returns whether that command is done.
+  /// Returns whether that command is done. For any thread.
   bool isDone(uint64_t sequence) const {
     return completed.load(std::memory_order_seq_cst) >= sequence;
   }
-  /// For any thread: blocks until that command is done or any work has failed.
+  /// Blocks until that command is done or any work has failed. For any thread.
   void waitFor(uint64_t sequence);
-  /// For any thread: blocks until that command is done or skipped.
+  /// Blocks until that command is done or skipped. For any thread.
   void drain(uint64_t sequence);
-  /// For any thread, after a failure was stored: wakes all threads that wait
-  /// here.
+  /// Wakes all threads that wait here, after a failure was stored. For any
+  /// thread.
   void wakeAll();
 
 private:

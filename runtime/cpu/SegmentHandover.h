@@ -2,7 +2,7 @@
 //
 // Passes a file descriptor from local rank 0 to the other ranks of a node over
 // an abstract Unix socket. The socket has no name in the file system, so a
-// killed rank leaves nothing behind.
+// killed rank leaves no file.
 #pragma once
 
 #include "core/FileDescriptor.h"

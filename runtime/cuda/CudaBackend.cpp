@@ -280,7 +280,7 @@ void CudaBackendImpl::issueCollective(StreamId stream, const char *what,
   });
 }
 
-/// The compiler refuses coded messages for a GPU.
+/// Refuses coded messages, which the compiler never plans for a GPU.
 static void refuseCode(const Collective &collective) {
   if (collective.code != WireCode::Raw)
     throw std::runtime_error(std::string(collective.what) +

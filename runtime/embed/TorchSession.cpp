@@ -359,8 +359,8 @@ public:
   /// Returns the loss of each of this rank's batches in the last evaluation.
   std::vector<double> evaluationLosses() { return evaluated; }
 
-  /// The text of a profile of the first steps (docs/profile.md), on rank 0 once
-  /// they have run; none otherwise. It is returned once.
+  /// Returns the text of a profile of the first steps (docs/profile.md) on rank
+  /// 0, once, after they have run. Returns none otherwise.
   std::optional<std::string> takeProfile() {
     return std::exchange(profile, std::nullopt);
   }

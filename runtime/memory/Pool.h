@@ -148,7 +148,7 @@ public:
   /// system.
   size_t systemBytes() const;
 
-  /// For the allocator. Throws c10::Error.
+  /// Allocates memory, for libtorch's allocator. Throws c10::Error.
   c10::DataPtr allocate(size_t bytes);
 
 private:

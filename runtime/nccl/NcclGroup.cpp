@@ -52,8 +52,8 @@ private:
   /// Runs a collective to its end. `call` enqueues it on the stream.
   void runFirst(cudaStream_t stream, Call call);
   void check(ncclResult_t result, const char *call) const;
-  /// Like `check`, but returns the library's text if it says that the call is
-  /// not for this memory or communicator.
+  /// Does the same as `check`, but returns the library's text if the call does
+  /// not support this memory or communicator.
   std::string checkOrExplain(ncclResult_t result, const char *call) const;
   [[noreturn]] void fail(const char *call, const std::string &text,
                          FailureKind kind = FailureKind::Other) const;

@@ -35,7 +35,7 @@ bool isOptionalTensor(const c10::Type &type) {
          isTensor(*type.expectRef<c10::OptionalType>().getElementType());
 }
 
-/// The type of a list's elements, or null.
+/// Returns the type of a list's elements, or null.
 const c10::Type *listElement(const c10::Type &type) {
   if (type.kind() != c10::TypeKind::ListType)
     return nullptr;

@@ -181,8 +181,8 @@ void GraphSegment::capture(size_t position, StepState &state) {
   } catch (const std::exception &error) {
     capturing.abandon();
     throw wrapError("", error,
-                    "; this was while it was captured for a graph, which "
-                    "--cuda-graphs=off does without");
+                    "; it was being captured for a graph, which "
+                    "--cuda-graphs=off avoids");
   }
   one.allocations.push_back(pool.numPlaced() - before);
   // This includes allocations that only the recorded step has made.

@@ -186,7 +186,7 @@ void checkFamily(const StepPlan &plan) {
     if (function.first != next || function.end < function.first)
       failCheck(where,
                 "expected functions of operations that follow each other, got ",
-                function.first, " to ", function.end, " behind ", next);
+                function.first, " to ", function.end, " after ", next);
     next = function.end;
   }
   if (next != plan.ops.size())

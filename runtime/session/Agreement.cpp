@@ -82,7 +82,7 @@ std::vector<Fact> decodeFacts(const std::string &text) {
   for (size_t at = 0; at < text.size();) {
     const size_t colon = text.find(':', at);
     if (colon == text.npos)
-      throw std::runtime_error("expected what must agree between ranks");
+      throw std::runtime_error("expected facts that ranks compare");
     const size_t size = std::stoull(text.substr(at, colon - at));
     fields.push_back(text.substr(colon + 1, size));
     at = colon + 1 + size;

@@ -77,8 +77,8 @@ struct LoadedCheckpoint {
   /// The settings of the program that saved it, a JSON object.
   std::string job;
   StateChanges changes = {};
-  /// Whether it has digests, with which the data was compared. Checkpoints of
-  /// older releases have none.
+  /// Whether the checkpoint has digests, with which the data was compared.
+  /// Checkpoints of older releases have none.
   bool isVerified = true;
 };
 

@@ -106,9 +106,10 @@ uint32_t joinGroups(const SessionOptions &options, const GpuRequest &request,
   if (isShared(cuda, made.device, job, axes.joinSeconds)) {
     shareDevice(job.segmentName(), job.rank());
     if (options.onDevice)
-      options.onDevice("other ranks have the same GPU, so NCCL is to take each "
-                       "for a machine of its own: all ranks are connected by "
-                       "sockets, and take turns on the GPU");
+      options.onDevice(
+          "other ranks have the same GPU, so NCCL treats each as a "
+          "machine of its own: all ranks are connected by sockets, "
+          "and take turns on the GPU");
   }
   // The user's own setting for NCCL takes precedence.
   if (!options.interface.empty())

@@ -134,7 +134,8 @@ void findMaster(const Environment &environment, const Variables &variables,
   launch.secret = secretOf(environment, std::to_string(job));
 }
 
-/// Open MPI names the node only through its daemon, "<job>.<node>;tcp://...".
+/// Returns the number of the node. Open MPI names the node only through its
+/// daemon, "<job>.<node>;tcp://...".
 uint32_t nodeOfDaemon(const Variables &variables) {
   std::string uri = variables.text("OMPI_MCA_orte_local_daemon_uri");
   size_t dot = uri.find('.');

@@ -20,7 +20,7 @@ namespace fcdp {
 double secondsOverRanks(const Mesh &mesh, std::optional<Axis> axis,
                         const std::vector<double> &ofRanks);
 
-/// Pre: `values` is not empty.
+/// Returns the median. Pre: `values` is not empty.
 double medianOf(std::vector<double> values);
 
 } // namespace fcdp

@@ -96,8 +96,7 @@ PadElement makePadding(const plan::InputT &input, double value) {
            std::to_string(number));
   if (std::string problem = describeBadValue(number, 0, input);
       !problem.empty())
-    refuse("expected a value that the input may hold, got one of which the "
-           "check says: " +
+    refuse("expected a value that the input may have, but its check says: " +
            problem);
   PadElement element(byteSize(type));
   storeInteger(element.data(), 0, type, number);

@@ -15,7 +15,7 @@
 
 namespace fcdp {
 
-/// Used by one thread of each rank.
+/// A profile of a run's steps. Used by one thread of each rank.
 class Profile {
 public:
   Profile(const StepPlan &plan, Job &job) : plan(plan), job(job) {}

@@ -340,7 +340,7 @@ void Session::Impl::addToProfile(SessionClock::time_point start) {
     return;
   step->stopRecording();
   isRecording = false;
-  // Whoever reads this step measures its time from here.
+  // The time of this step is measured from here when it is read.
   lastEnd = start;
   if (job->rank() == 0 && options.onProfile)
     options.onProfile(profile->toJson());

@@ -42,7 +42,7 @@ std::shared_ptr<const StepObject> loadStep(const std::string &path);
 /// mappings (checkpoint/MappedFile.h).
 class Session {
 public:
-  /// Collective. Meets the other ranks and makes the step. Parameters have no
+  /// Meets the other ranks and makes the step. Collective. Parameters have no
   /// values yet.
   static std::unique_ptr<Session> open(std::shared_ptr<const StepObject> object,
                                        const SessionOptions &options);
@@ -239,7 +239,7 @@ public:
 
   /// Return the job and the recorder, for work that `guard` runs.
   Job &job();
-  /// Null unless SessionOptions::record is set.
+  /// Returns null unless SessionOptions::record is set.
   StepRecorder *recorder();
 
 private:

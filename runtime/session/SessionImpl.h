@@ -181,7 +181,8 @@ struct Session::Impl {
   bool isRecording = false;
   /// Null unless the session makes a profile of its first steps.
   std::unique_ptr<Profile> profile;
-  /// Steps until the profile is complete, the first one included.
+  /// The number of steps until the profile is complete, including the first
+  /// one.
   int64_t toProfile = 0;
   PeerAlarm alarm;
   // Members are in the order of their creation, so that they are destroyed in

@@ -31,8 +31,8 @@ struct SessionOptions {
   /// while the session is open. None means the cores of this machine divided by
   /// the ranks of a node.
   std::optional<int> threads;
-  /// The random state of rank r, which is that of the process, starts from seed
-  /// + r.
+  /// The random state of rank r, which is that of the process, starts from the
+  /// sum of `seed` and r.
   uint64_t seed = 0;
   /// Whether operators give the same bits in each run on the same device, which
   /// makes some slower. An operator that cannot fails the step. In effect while
@@ -60,7 +60,7 @@ struct SessionOptions {
   /// Whether the times of operations are recorded, which makes a step on a GPU
   /// slower.
   bool record = false;
-  /// Record so many steps after the first one, and no more, for a profile.
+  /// The number of steps after the first one that are recorded for a profile.
   /// Equal on all ranks. Excludes `record`.
   int64_t profiledSteps = 0;
   /// Called on rank 0 after the last of these steps, with the profile's text

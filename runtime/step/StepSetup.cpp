@@ -47,8 +47,8 @@ at::Tensor bindSlot(const plan::SlotT &slot, StepState &state) {
   return {};
 }
 
-/// Makes the inputs. Those of a variant are in the memory of those of the
-/// greatest one.
+/// Makes the inputs. The inputs of a variant share the memory of the greatest
+/// variant's.
 void makeInputs(StepState &state) {
   const StepPlan &plan = state.plan;
   auto make = [&](const plan::InputT &input) {

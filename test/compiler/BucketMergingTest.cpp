@@ -34,9 +34,9 @@ TEST(MergingSolution, RefusesBadGroups) {
   EXPECT_EQ(verify({0, 0, 0}, problem),
             "bucket 2 of 4 bytes may not join 8 bytes");
   EXPECT_EQ(verify({0, 1, 0}, problem),
-            "bucket 2 is in group 0, behind group 1");
+            "bucket 2 is in group 0, after group 1");
   EXPECT_EQ(verify({0, 2, 3}, problem),
-            "bucket 1 is in group 2, behind group 0");
+            "bucket 1 is in group 2, after group 0");
 }
 
 TEST(MergeBuckets, LeavesAllWithoutALimit) {

@@ -109,7 +109,7 @@ TEST(RecomputationSolution, Verifies) {
   problem.ops[2].choice = Choice::Recompute;
   solution.isRecomputed[2] = false;
   EXPECT_EQ(verify(solution, problem),
-            "operation 2 runs again although it is not said to");
+            "operation 2 runs again although it was not chosen");
   EXPECT_EQ(verify({}, problem), "expected 3 decisions, got 0");
 }
 

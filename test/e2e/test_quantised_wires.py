@@ -149,7 +149,7 @@ def test_other_nodes_and_layouts_have_the_same_residuals_in_sum(
     train(workshop, source, tmp_path / "first", 3)
     said = train(workshop, target, tmp_path / "second", 3, f"--resume={tmp_path / 'first'}")
     is_equal = (source.nodes, source.local, source.layout) == (target.nodes, target.local, target.layout)
-    assert ("goes on, in sum, on the nodes that there are now" in said) != is_equal
+    assert ("move to the nodes of this job, with the same sum" in said) != is_equal
     first, second = (total_residuals(tmp_path / name / "step-00000003") for name in ("first", "second"))
     assert first.keys() == second.keys()
     assert first
@@ -163,7 +163,7 @@ def test_residuals_on_one_side_only(workshop: Workshop, tmp_path: Path) -> None:
     said = train(workshop, PLAIN, tmp_path / "quantised", STEPS, f"--resume={tmp_path / 'exact'}")
     assert "it starts as zeros" in said
     said = train(workshop, exact(PLAIN), tmp_path / "again", STEPS, f"--resume={tmp_path / 'quantised'}")
-    assert "what they have left out in the checkpoint is lost" in said
+    assert "their residuals in the checkpoint are lost" in said
 
 
 def test_one_node_has_no_wire(workshop: Workshop) -> None:

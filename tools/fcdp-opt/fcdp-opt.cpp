@@ -40,7 +40,8 @@ read(llvm::StringRef path) {
   return text;
 }
 
-/// MLIR's own function empties the output before it reads the input.
+/// Runs the tool. MLIR's own function would empty the output before it reads
+/// the input.
 static llvm::Expected<bool> run(int argc, char **argv,
                                 mlir::DialectRegistry &registry) {
   auto [input, output] = mlir::registerAndParseCLIOptions(

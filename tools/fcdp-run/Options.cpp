@@ -333,8 +333,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   std::string which = "all";
   auto *whichOption =
       app.add_option("--params", which,
-                     "What --params-out writes: all (default), or only the "
-                     "trained parameters")
+                     "Select the parameters that --params-out writes: all "
+                     "(default), or only the trained ones")
           ->check(CLI::IsMember({"all", "trained"}));
   app.add_option("--params-like", options.params.like,
                  "Make --params-out write those tensors that this file or "
@@ -345,8 +345,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "but the first, to this file; fcdp-compile, fcdp-sim and "
                  "fcdp-opt read it with --profile");
   app.add_option("--profile-steps", options.profileSteps,
-                 "Measure so many steps after the first for --profile, and run "
-                 "the others as without it; default: all")
+                 "Measure this many steps after the first for --profile, and "
+                 "run the others as without it; default: all")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 20));
   app.add_option("--trace", options.trace,
                  "Write the last step of all ranks as trace events, for "
@@ -374,7 +374,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       {"continue", OnNonfinite::Continue}};
   std::string nonfinite = "stop";
   app.add_option("--on-nonfinite", nonfinite,
-                 "Selects what happens to a step whose loss or gradients are "
+                 "Select what happens to a step whose loss or gradients are "
                  "infinite or NaN. stop (default): the run ends with an error, "
                  "and no checkpoint is saved. skip: parameters and optimizer "
                  "states stay as they were, and the run goes on; gradients are "
@@ -389,7 +389,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       "number, or dynamically with settings init=S,growth=F,backoff=F,"
       "interval=N. A step whose gradients overflow is then skipped, and the "
       "scale multiplied with backoff; after N steps in a row without an "
-      "overflow it is multiplied with growth. Default: that of the checkpoint "
+      "overflow it is multiplied with growth. Default: the scale of the "
+      "checkpoint "
       "that the run resumes from, or init=65536,growth=2,backoff=0.5,"
       "interval=2000, as torch.amp.GradScaler. A run that resumes goes on with "
       "the checkpoint's scale, not with init");
@@ -410,16 +411,17 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   app.add_option("--interface", options.interface,
                  "Use this network interface for traffic between ranks");
   app.add_flag("--deterministic", options.deterministic,
-               "Have operators give the same bits in each run on the same "
+               "Make operators give the same bits in each run on the same "
                "device, which makes some slower; an operator that cannot ends "
-               "the job. Without it, a GPU does not promise that");
+               "the job. Without it, results may differ between runs on a GPU");
   std::string reductionsBy = "fcdp";
-  app.add_option("--reductions-by", reductionsBy,
-                 "What sums gradients over GPUs. nccl: NCCL's own reductions, "
-                 "where a reduction keeps the gradients' type; they may use "
-                 "switches that sum, and round to that type at each step, so "
-                 "bits depend on the machine. fcdp (default): sums in f32, in "
-                 "the order of ranks, rounded once")
+  app.add_option(
+         "--reductions-by", reductionsBy,
+         "Select how gradients are summed over GPUs. fcdp (default): in "
+         "f32, in the order of ranks, rounded once. nccl: by NCCL's own "
+         "reductions, if a reduction keeps the gradients' type; they "
+         "may use switches that add, and round to that type at each "
+         "step, so bits depend on the machine")
       ->check(CLI::IsMember({"nccl", "fcdp"}));
   std::string graphs = "off";
   app.add_option("--cuda-graphs", graphs,

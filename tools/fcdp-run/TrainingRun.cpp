@@ -142,8 +142,8 @@ void TrainingRun::readAhead() {
       });
 }
 
-/// The shape of a step, and the weight of its losses, depend on the inputs of
-/// all its micro-batches.
+/// Reads the inputs of whole steps ahead. The shape of a step, and the weight
+/// of its losses, depend on the inputs of all its micro-batches.
 void TrainingRun::readStepsAhead(std::vector<size_t> bytes) {
   const size_t inputs = bytes.size();
   for (int64_t k = 1; k < int64_t(session.plan().microBatches); ++k)

@@ -107,8 +107,8 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
     return step.takeError();
   if (!step->isGiven(option::ClusterFile))
     return llvm::createStringError(
-        "--cluster: expected what the step will run on, a file or the name of "
-        "a preset");
+        "--cluster: expected the cluster that the step will run on, a file or "
+        "the name of a preset");
   if (llvm::Error error = check("compare", line.compare))
     return error;
   if (!line.compare.empty() && step->isGiven(option::Strategy))

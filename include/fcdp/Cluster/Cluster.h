@@ -50,7 +50,7 @@ struct Host {
 enum class Sharing {
   /// Each rank has a link of its own.
   rank,
-  /// The ranks behind one switch.
+  /// The ranks that share one switch.
   switched,
   /// All ranks of a node.
   node
@@ -63,7 +63,7 @@ struct Link {
   /// Seconds from the start of a message until its first byte arrives.
   double latency = 0;
   Sharing sharing = Sharing::rank;
-  /// Number of ranks behind one switch if `sharing` is `switched`. It divides
+  /// Number of ranks that share a switch if `sharing` is `switched`. It divides
   /// the number of ranks per node. If it is greater than that, all ranks of a
   /// node share the link: the job uses a part of the node's devices.
   int64_t ranksPerSwitch = 0;
@@ -183,7 +183,7 @@ llvm::Expected<Cluster> withRanks(Cluster cluster, int64_t nodes,
 struct ClusterPreset {
   llvm::StringRef name, yaml;
 };
-/// The descriptions in `cluster/`, in alphabetical order.
+/// Returns the descriptions in `cluster/`, in alphabetical order.
 llvm::ArrayRef<ClusterPreset> getClusterPresets();
 /// Returns their names for a message: "a100-40gb, a100-80gb, ...".
 std::string listClusterPresets();

@@ -52,7 +52,7 @@ public:
   /// Multiplies the rates on `nodes` nodes by `factor`.
   void scale(int64_t nodes, double factor);
   bool empty() const { return curves.empty(); }
-  /// By number of nodes.
+  /// Returns the curves by number of nodes.
   const std::map<int64_t, RateCurve> &getCurves() const { return curves; }
 
   /// Returns the bandwidth of a whole of `bytes`. Between two points it lies on

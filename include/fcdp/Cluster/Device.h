@@ -93,7 +93,7 @@ struct Device {
   std::vector<MeasuredProduct> products;
   AttentionRates attention;
   /// Share of the processors that run a collective's kernel, in [0, 1).
-  /// Products have the rest meanwhile.
+  /// Products that run at the same time have the rest.
   double collectiveShare = 0;
   /// The share of the rates above, which were measured on single kernels, that
   /// operators reach in training: clocks fall under sustained load, and caches

@@ -16,7 +16,7 @@ namespace fcdp {
 class Pt2Tensors {
 public:
   static llvm::Expected<Pt2Tensors> open(llvm::StringRef path);
-  /// `archive` must outlive the reader.
+  /// Opens an archive in memory, which must outlive the reader.
   static llvm::Expected<Pt2Tensors> open(llvm::MemoryBufferRef archive);
 
   Pt2Tensors(Pt2Tensors &&);

@@ -27,7 +27,7 @@ struct MeasuredTrace {
   /// The file's name.
   std::string file;
   int64_t rank = 0;
-  /// Spans; those of one stream are in order.
+  /// Spans. The spans of one stream are in order.
   std::vector<Span> spans;
   /// Duration of the step on the slowest rank.
   double seconds = 0;

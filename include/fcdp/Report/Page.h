@@ -15,8 +15,8 @@ struct PageStep {
 };
 
 /// Returns a timeline as JSON that is small enough for a page. Neighbouring
-/// spans of one activity that together are shorter than a pixel are merged. Of
-/// memory samples within one pixel, the greatest is kept.
+/// spans of one activity that together are shorter than a pixel are merged. If
+/// several memory samples are within one pixel, the greatest is kept.
 std::string describeTimeline(const Timeline &timeline);
 
 /// Writes one self-contained HTML file that shows `steps` side by side.

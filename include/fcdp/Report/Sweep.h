@@ -78,13 +78,14 @@ struct SweepResult {
   int64_t device = 0, host = 0;
   bool fits = false;
 
-  /// Whether it fits and is Pareto-optimal among the results that fit, in
-  /// tokens per second, device bytes, bandwidth and number of ranks.
+  /// Whether the result fits and is Pareto-optimal among the results that fit,
+  /// in tokens per second, device bytes, bandwidth and number of ranks.
   bool isOnFrontier = false;
-  /// Whether it fits and is the fastest strategy that fits at its point.
+  /// Whether the result fits and has the fastest strategy that fits at its
+  /// point.
   bool isBest = false;
-  /// Whether it fits and its time cannot be told apart from that of the
-  /// fastest.
+  /// Whether the result fits and its time cannot be distinguished from that of
+  /// the fastest.
   bool isAsFast = false;
 };
 
@@ -94,8 +95,8 @@ struct HiddenFrom {
   SweepPoint point;
   /// Bytes per second; none if no bandwidth in the range suffices.
   std::optional<double> bandwidth;
-  /// Whether the step was planned anew for each bandwidth, so that only the
-  /// swept bandwidths were tried.
+  /// Whether each bandwidth has a plan of its own, so that only the swept
+  /// bandwidths were tried.
   bool isOfPoints = false;
 };
 inline constexpr double kHidden = 0.01;

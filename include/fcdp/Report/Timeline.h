@@ -34,7 +34,7 @@ struct Timeline {
   double seconds = 0;
   /// Begin of the first span; 0 or less.
   double begin = 0;
-  /// Spans; those of one stream are in order and do not overlap.
+  /// Spans. The spans of one stream are in order and do not overlap.
   std::vector<Span> spans;
   /// The functions of the step, in order.
   std::vector<Function> functions;

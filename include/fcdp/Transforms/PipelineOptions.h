@@ -34,7 +34,7 @@ struct PipelineOption {
   bool isRepeatable;
 };
 
-/// All options; the index of each is its id.
+/// Returns all options; the index of each is its id.
 llvm::ArrayRef<PipelineOption> getPipelineOptions();
 const PipelineOption &getPipelineOption(option::OptionId id);
 

@@ -52,9 +52,8 @@ llvm::Error MergingSolution::verify(const MergingProblem &problem) const {
     size_t before = index == 0 ? 0 : groups[index - 1];
     bool isFirst = index == 0 || group == before + 1;
     if (group != before && !isFirst)
-      return llvm::createStringError(
-          llvm::formatv("bucket {0} is in group {1}, behind group {2}", index,
-                        group, before));
+      return llvm::createStringError(llvm::formatv(
+          "bucket {0} is in group {1}, after group {2}", index, group, before));
     int64_t more = problem.bytes[index];
     if (!isFirst && !joins(problem, grouped, more))
       return llvm::createStringError(

@@ -193,8 +193,8 @@ LatePlaces Planner::placeLate(func::FuncOp function) const {
   return places;
 }
 
-/// A prefetched copy is in use until its release, and the next one from the
-/// first operation that writes to it.
+/// Reserves the places of prefetched copies. Such a copy is in use until its
+/// release, and the next one from the first operation that writes to it.
 void Planner::addPrefetched() {
   llvm::DenseMap<Operation *, int64_t> releases;
   for (const CopyUse &copy : timeline.copies)
@@ -253,7 +253,7 @@ void Planner::addScratch(const BufferUse &scratch) {
        fixed == late.scratches.end() ? -1 : fixed->second});
 }
 
-/// The memory of `block` is in use while the memory of `value`, inside it, is.
+/// Extends the lifetime of `block` to that of `value`, which is inside it.
 void Planner::addToBlock(const BufferUse &value, Operation *block) {
   int64_t begin = value.span.firstWrite;
   auto [it, inserted] = blocks.try_emplace(block, problem.buffers.size());

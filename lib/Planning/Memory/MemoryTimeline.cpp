@@ -104,7 +104,8 @@ int64_t TimelineBuilder::findCompletion(Operation *user) const {
   return timeline.length;
 }
 
-/// A copy has no release of its own.
+/// Extends the use of a copy, which has no release of its own, to its last
+/// reader.
 void TimelineBuilder::extend(MemorySpan &copy, ReadStateOp read) const {
   for (Operation *user : collectMemoryUsers(read))
     copy.release = std::max(copy.release, findCompletion(user));

@@ -65,7 +65,7 @@ public:
   int64_t atMoment(int64_t position) const {
     const Activation *next =
         llvm::partition_point(activations, [=](const Activation &other) {
-          return other.begin < position; // they stand in order
+          return other.begin < position; // they are in order
         });
     return llvm::lower_bound(moments, position) - moments.begin() +
            (next - activations.begin());

@@ -48,9 +48,8 @@ llvm::Error OverlapProblem::check() const {
         reduction.earliest <= reduction.issued ||
         reduction.latest < reduction.earliest || reduction.latest > count)
       return makeError(
-          "reduction %zu: expected to be issued behind a piece, "
-          "not in front of the reduction before, and accumulated after "
-          "that",
+          "reduction %zu: expected to be issued after a piece, not before "
+          "the previous reduction, and accumulated later",
           i);
     if (!areGood(reduction.stages) || reduction.bytes < 0)
       return makeError("reduction %zu: expected stages on streams beside "

@@ -78,7 +78,7 @@ RecomputationSolution::verify(const RecomputationProblem &problem) const {
     if (isRecomputed[index] != expected.isRecomputed[index])
       return llvm::createStringError(llvm::formatv(
           "operation {0} runs again {1}", index,
-          isRecomputed[index] ? "without need" : "although it is not said to"));
+          isRecomputed[index] ? "without need" : "although it was not chosen"));
   if (keptBytes != expected.keptBytes || cost != expected.cost)
     return llvm::createStringError(llvm::formatv(
         "expected {0} bytes kept at a cost of {1}, got {2} and {3}",

@@ -39,7 +39,7 @@ StringRef fcdp::findReasonToRunOnce(aten::CallOp call) {
   for (Value result : call.getResults())
     if (llvm::any_of(collectMemoryUsers(result),
                      [](Operation *user) { return !isa<aten::CallOp>(user); }))
-      return "the step gives out what it computes";
+      return "it computes a result of the step";
   return {};
 }
 

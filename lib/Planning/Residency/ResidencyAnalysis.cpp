@@ -150,7 +150,8 @@ void ProblemBuilder::findFetches(func::FuncOp function) {
       bucketOfFetch[fetch] = view.getBucketAttr().getAttr();
 }
 
-/// A unit may have two ranges in a row. A bucket is used once in each.
+/// Returns the live range of the bucket's next use. A unit may have two ranges
+/// in a row, in each of which a bucket is used once.
 unsigned ProblemBuilder::findRange(StringAttr bucket) {
   StringAttr unit = units.lookup(bucket);
   auto [last, isFirst] = lastRanges.try_emplace(bucket);
@@ -229,7 +230,8 @@ void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
     uses.back().reducedBytes += byteSize(gather.getResult().getType());
 }
 
-/// A copy is read until the use that contains its last reader.
+/// Sets the end of each use. A copy is read until the use that contains its
+/// last reader.
 void ProblemBuilder::endUses() {
   for (size_t i = 0; i < fetches.size(); ++i) {
     size_t last = positions[findLastMemoryUser(fetches[i]->getResult(0))];

@@ -159,7 +159,7 @@ SmallVector<Sharding> DecidePass::getShardings() {
   return shardings;
 }
 
-/// Pre: the options are checked.
+/// Returns the wires of the options. Pre: the options are checked.
 WireChoice DecidePass::getWires() {
   return {llvm::cantFail(parseGatherWire(wire)),
           llvm::cantFail(parseReduceWire(reduceWire))};

@@ -53,7 +53,7 @@ static std::string findObstacle(BucketOp bucket) {
             stringifySharding(bucket.getSharding()) + "'")
         .str();
   if (bucket.getAccumulation() == Accumulation::node_host)
-    return "expected sums of gradients on the device, got accumulation "
+    return "expected gradient accumulators on the device, got accumulation "
            "'node_host'";
   if (bucket.getCollectives() == Collectives::flat)
     return "expected two-level collectives, got 'flat'";

@@ -10,8 +10,8 @@ namespace fcdp {
 
 /// Returns `described` or, if there is none, the description in the file or
 /// preset `cluster` with the times in the file `profile`. The result has the
-/// numbers of nodes and ranks of `mesh`, or those of the description if there
-/// is no mesh yet.
+/// numbers of nodes and ranks of `mesh`. If there is no mesh yet, it has the
+/// description's numbers.
 llvm::Expected<Cluster> getClusterOf(MeshOp mesh,
                                      const std::optional<Cluster> &described,
                                      llvm::StringRef cluster,

@@ -200,6 +200,6 @@ llvm::Expected<OptimizerSpec> fcdp::parseOptimizers(StringRef spec,
     return llvm::createStringError(
         "expected a learning rate of '" +
         cast<OptimizerAttrInterface>(*first).getName() +
-        "' above 0, to which that of the other optimizer stays in proportion");
+        "' above 0, since the other optimizer's rate is scaled with it");
   return OptimizerSpec{*first, *other};
 }

@@ -35,7 +35,8 @@ static LogicalResult checkChoices(func::FuncOp step) {
     if (!end || end->isBeforeInBlock(call))
       return call.emitOpError("cannot run again: expected '")
              << FcdpDialect::RecomputeAttrHelper::getNameStr()
-             << "' in the forward pass, in front of what gives the loss";
+             << "' in the forward pass, before the operation that computes the "
+                "loss";
     if (StringRef reason = findReasonToRunOnce(call); !reason.empty())
       return call.emitOpError("cannot run again: ") << reason;
   }

@@ -25,7 +25,7 @@ public:
 };
 } // namespace
 
-/// The stores that fill each cache of the function.
+/// Returns the stores that fill each cache of the function.
 static llvm::DenseMap<StringAttr, Operation *> findStores(Block &block) {
   llvm::DenseMap<StringAttr, Operation *> stores;
   for (auto store : block.getOps<CacheStoreOp>())

@@ -109,8 +109,9 @@ void ProgramOrder::waitForLiveIn(Operation *op, Stream stream) {
       wait(stream, *fill);
 }
 
-/// A wait is emitted even if another wait covers it, because it tells the
-/// planner from where on the memory of the accumulates is free.
+/// Makes compute wait for each live-in accumulate. The wait is emitted even if
+/// another wait covers it, because it tells the planner from where on the
+/// memory of the accumulate is free.
 void ProgramOrder::waitForSums() {
   for (const Carried &carried : boundary.liveIns) {
     Async &before = liveIns[carried.state];

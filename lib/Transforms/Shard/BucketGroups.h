@@ -16,7 +16,7 @@ struct BucketGroup : BucketKind {
   /// The buckets that it replaces; none if there are no buckets yet.
   llvm::SmallVector<BucketOp, 0> buckets;
 
-  /// The bucket's name.
+  /// Returns the bucket's name.
   std::string getName() const;
 };
 

@@ -50,7 +50,7 @@ static LogicalResult verifyCopy(StateOp state, func::FuncOp function,
         if (fill->isBeforeInBlock(user)) {
           InFlightDiagnostic diag = user->emitOpError("uses the copy in @")
                                     << state.getSymName()
-                                    << " after the next one is on its way";
+                                    << " after the next one is in flight";
           diag.attachNote(fill->getLoc()) << "by this operation";
           return diag;
         }
@@ -122,9 +122,9 @@ static LogicalResult verifyLateReleases(func::FuncOp function) {
       continue;
     RecordOp record = last[static_cast<size_t>(*stream)];
     if (!record || record->isBeforeInBlock(release))
-      return release.emitOpError("expected the function to give a token that "
+      return release.emitOpError("expected the function to return a token that "
                                  "is recorded on '")
-             << stringifyStream(*stream) << "' behind it";
+             << stringifyStream(*stream) << "' after it";
   }
   return success();
 }

@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// C5 of fcdp.pack.
+/// Checks constraint C5 of fcdp.pack.
 static LogicalResult verifyInPlace(PackOp pack) {
   ArrayAttr chosen = pack.getInPlaceAttr();
   if (!chosen || chosen.size() == getInPlaceGradients(pack).size())

@@ -239,7 +239,7 @@ static LogicalResult verifyGradientUses(func::FuncOp function) {
     if (!clips && !unscales)
       continue;
     if (function.getSymName() != stringifyRole(Role::update))
-      return op.emitOpError("may stand in @update only");
+      return op.emitOpError("may appear in @update only");
     if (clips && (isUsed || isClipped))
       return op.emitOpError("expected once, before the first update");
     if (unscales && (isUsed || isClipped || isUnscaled))
@@ -311,7 +311,7 @@ static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
     if (!isMicrobatch(getRole(function)) &&
         !isa<OuterDifferenceOp, OuterUpdateOp, AllGatherOp, ReduceScatterOp,
              RecordOp, WaitOp, ReleaseOp, func::ReturnOp>(op))
-      return op.emitOpError("may not stand in @") << function.getSymName();
+      return op.emitOpError("may not appear in @") << function.getSymName();
   Counts counts = countTargets<OuterUpdateOp>(function);
   for (auto bucket : module.getOps<BucketOp>()) {
     bool isOf =
@@ -328,7 +328,7 @@ static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
 static LogicalResult verifyChangesNothing(func::FuncOp function) {
   for (Operation &op : function.front())
     if (isa<AccumulateOp, ReduceScatterOp, ShardUpdateOp, WriteBufferOp>(op))
-      return op.emitOpError("may not stand in @") << function.getSymName();
+      return op.emitOpError("may not appear in @") << function.getSymName();
   return success();
 }
 

@@ -94,7 +94,7 @@ static LogicalResult verifyOwnReads(ModuleOp module, func::FuncOp evaluation) {
 static LogicalResult verifyImportedEvaluation(func::FuncOp evaluation) {
   for (Operation &op : evaluation.front())
     if (isa<GradientOp, WriteBufferOp>(op))
-      return op.emitOpError("may not stand in @evaluate");
+      return op.emitOpError("may not appear in @evaluate");
   return verifyOneLoss(evaluation);
 }
 

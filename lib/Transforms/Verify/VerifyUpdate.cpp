@@ -54,7 +54,7 @@ static LogicalResult verifyOuter(ModuleOp module, func::FuncOp function) {
   if (!isOuter(getRole(function)))
     for (Operation &op : function.front())
       if (isa<OuterDifferenceOp, OuterUpdateOp>(op))
-        return op.emitOpError("may not stand in @") << function.getSymName();
+        return op.emitOpError("may not appear in @") << function.getSymName();
   double expected = 1.0 / static_cast<double>(getMesh(module).getNode());
   for (auto update : function.getOps<OuterUpdateOp>())
     if (double found = update.getScale().convertToDouble(); found != expected)

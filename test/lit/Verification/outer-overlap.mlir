@@ -7,7 +7,7 @@
 
 // In front of the last gather of its bucket.
 // RUN: %edit %t/one.mlir --in only_outer_microbatch --delete "fcdp.outer_update @bucket.b" --replace "{{(.*fcdp.release %2 .*)}}" "\1\nfcdp.wait %%19 on compute\nfcdp.outer_update @bucket.b with %%18 scale 0.5 : tensor<32xbf16>" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=GATHER
-// GATHER: error: 'fcdp.all_gather' op for 'u' of @bucket.b in @only_outer_microbatch: reads 'u' of @bucket.b behind its outer update; a micro-batch computes with the parameters from before it
+// GATHER: error: 'fcdp.all_gather' op for 'u' of @bucket.b in @only_outer_microbatch: reads 'u' of @bucket.b after its outer update; a micro-batch computes with the parameters from before the update
 // GATHER: note: updated here, on compute in @only_outer_microbatch for 'u' of @bucket.b
 // In front of the last use of a gathered copy.
 // RUN: %edit %t/one.mlir --in only_outer_microbatch --delete "fcdp.outer_update @bucket.a" --replace "{{(.*fcdp.wait %7 on +compute)}}" "\1\nfcdp.wait %%13 on compute\nfcdp.outer_update @bucket.a with %%12 scale 0.5 : tensor<32xbf16>" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=USE

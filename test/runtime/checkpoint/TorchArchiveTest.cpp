@@ -74,7 +74,7 @@ TEST_F(TorchArchiveTest, LostChecksum) {
   std::string damaged = readFile(path);
   damaged[damaged.find(content) + content.size()] ^= 1;
   writeFile(path, damaged);
-  expectError("entry 'a/b': expected a checksum behind it, got none");
+  expectError("entry 'a/b': expected a checksum after it, got none");
 }
 
 TEST_F(TorchArchiveTest, Encrypted) {

@@ -25,12 +25,12 @@ TEST(StateChangeTextTest, EachChangeIsALine) {
   expectParts(describeChanges(changes, /*hasOuterSteps=*/true),
               {"the checkpoint has no masters of 3 parameters: they start",
                "the step has no masters of 4 parameters: it goes on",
-               "have left out of 5 parameters: it starts as zeros",
+               "in 8 or 4 bits of 5 parameters: they start as zeros",
                "no reductions in 8 or 4 bits of 6 parameters",
                "the checkpoint has no states of outer steps",
                "the step has no outer steps, or none with momentum",
                "the optimizer's states of one of them for each node",
-               "on the nodes that there are now"});
+               "to the nodes of this job, with the same sum"});
 }
 
 TEST(StateChangeTextTest, JoinedNodesGoOnFromTheFirst) {

@@ -17,7 +17,7 @@ struct NpyHeader {
   size_t dataOffset = 0; ///< bytes
 };
 
-/// `file` is the whole file. Throws std::runtime_error.
+/// Parses the header of `file`, the whole file. Throws std::runtime_error.
 NpyHeader parseNpyHeader(std::span<const std::byte> file);
 
 } // namespace fcdp::run

@@ -19,7 +19,7 @@ public:
   /// `size` is in [1, 2^62].
   Permutation(int64_t size, uint64_t seed, uint64_t series, uint64_t epoch);
 
-  /// `index` is in [0, size).
+  /// Returns the element that `index`, in [0, size), is mapped to.
   int64_t operator()(int64_t index) const;
 
 private:

@@ -22,7 +22,7 @@ public:
 
   /// Returns whether the step has several shapes.
   bool areSeveral() const { return variants > 1; }
-  /// The padding of an input, or null if the step has one shape.
+  /// Returns the padding of an input, or null if the step has one shape.
   const PadElement *padding(size_t input) const {
     return areSeveral() ? &paddings[input] : nullptr;
   }

@@ -5,7 +5,7 @@
 
 namespace fcdp::run {
 
-/// The output function of SplitMix64, a bijection.
+/// Returns the output function of SplitMix64, a bijection.
 inline uint64_t mixBits(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
   z = (z ^ (z >> 27)) * 0x94d049bb133111eb;

@@ -7,7 +7,7 @@
 
 namespace fcdp::run {
 
-/// The exit code of a run that a signal has ended.
+/// Returns the exit code of a run that a signal has ended.
 inline int exitCodeOf(int signal) { return 128 + signal; }
 
 /// The signal by which a launcher asks its ranks to end. SIGTERM would not do:

@@ -27,7 +27,7 @@ fs::path resolve(const fs::path &path) {
   fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
   if (error)
     real = fs::absolute(path, error).lexically_normal();
-  return real.has_filename() ? real : real.parent_path(); // behind a slash
+  return real.has_filename() ? real : real.parent_path(); // after a slash
 }
 
 /// Identifies a file by its inode, under any of its names.

@@ -11,8 +11,8 @@ namespace fcdp::run {
 /// A file or folder of the command line.
 struct NamedFile {
   std::string option, path;
-  /// Whether it may be a folder: for an output, one in which files are made;
-  /// for an input, the folder of a run.
+  /// Whether the file may be a folder: for an output, one in which files are
+  /// made; for an input, the folder of a run.
   bool mayBeFolder = false;
 };
 

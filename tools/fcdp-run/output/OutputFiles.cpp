@@ -36,7 +36,7 @@ bool isFolder(const std::string &path) {
 /// Returns the folder in which a file, or the files of a folder, are made.
 fs::path folderOf(const std::string &path) {
   fs::path folder = fs::absolute(path);
-  if (!folder.has_filename()) // behind a slash
+  if (!folder.has_filename()) // after a slash
     folder = folder.parent_path();
   return isDirectory(folder) ? folder : folder.parent_path();
 }

@@ -15,14 +15,12 @@ std::vector<std::string> describeChanges(const StateChanges &changes,
                     " parameters: it goes on from their rounding");
   if (size_t started = changes.residuals.started)
     lines.push_back(
-        "the checkpoint does not have what reductions in 8 or 4 bits have "
-        "left out of " +
-        std::to_string(started) + " parameters: it starts as zeros");
+        "the checkpoint has no residuals of reductions in 8 or 4 bits of " +
+        std::to_string(started) + " parameters: they start as zeros");
   if (size_t dropped = changes.residuals.dropped)
-    lines.push_back(
-        "the step has no reductions in 8 or 4 bits of " +
-        std::to_string(dropped) +
-        " parameters: what they have left out in the checkpoint is lost");
+    lines.push_back("the step has no reductions in 8 or 4 bits of " +
+                    std::to_string(dropped) +
+                    " parameters: their residuals in the checkpoint are lost");
   if (changes.outer.started)
     lines.push_back(
         "the checkpoint has no states of outer steps: all nodes start from its "
@@ -34,16 +32,14 @@ std::vector<std::string> describeChanges(const StateChanges &changes,
   if (changes.outer.areJoined)
     lines.push_back(
         "the checkpoint is of other nodes, which trained by themselves: the "
-        "job "
-        "goes on from the outer parameters, which these had in common, and "
-        "with "
-        "the optimizer's states of " +
+        "job goes on from their common outer parameters, and with the "
+        "optimizer's states of " +
         std::string(hasOuterSteps ? "one of them for each node" : "the first"));
   if (changes.residuals.areMoved)
     lines.push_back(
-        "the checkpoint is of other nodes or another layout: what reductions "
-        "in 8 or 4 bits have left out goes on, in sum, on the nodes that "
-        "there are now");
+        "the checkpoint is of other nodes or another layout: the residuals of "
+        "reductions in 8 or 4 bits move to the nodes of this job, with the "
+        "same sum");
   return lines;
 }
 

@@ -71,7 +71,7 @@ std::string describeSharing(uint32_t sharers, uint32_t locals) {
          entry("ranks_per_switch", std::to_string(sharers));
 }
 
-/// The bandwidth is for a sharing domain.
+/// Returns the entry of a link. The bandwidth is for a sharing domain.
 std::string describeLink(const char *name, const SharedLink &link,
                          uint32_t locals, const std::string &comment) {
   return std::string(name) + ":" + comment + "\n" +
@@ -80,7 +80,8 @@ std::string describeLink(const char *name, const SharedLink &link,
          describeSharing(link.sharers, locals);
 }
 
-/// A row has the bytes of the whole, of which a rank sends all except one part.
+/// Returns a table of collectives. A row has the bytes of the whole, of which a
+/// rank sends all except one part.
 std::string describeTable(const char *name, const std::vector<TimedSize> &times,
                           uint32_t ranks, uint32_t nodes) {
   std::string text = "    " + std::string(name) + ":\n";
@@ -138,7 +139,8 @@ std::string describeCurve(const std::vector<RateOfSize> &curve) {
   return entry("memory_curve", "[" + text + "]");
 }
 
-/// A type without products gets the rate of f32, from which libraries convert.
+/// Returns the rates of products. A type without products gets the rate of f32,
+/// from which libraries convert.
 std::string describeFlops(const ProbedCluster &cluster) {
   std::string text;
   for (const auto &[type, rate] :

@@ -58,7 +58,8 @@ public:
   /// Replaces the groups of each axis by groups of all ranks. Returns false if
   /// their collectives are not measured.
   virtual bool joinWorld() { return false; }
-  /// Called last, because clocks stay low for some time.
+  /// Measures the device under sustained load. Called last, because clocks stay
+  /// low for some time.
   virtual void measureUnderLoad(ProbedCluster &) {}
   /// Called before and after the measurement of links between ranks.
   virtual void beginLinks() {}

@@ -12,7 +12,7 @@ std::string tryWork(const std::function<void()> &work) {
   } catch (const c10::Error &error) {
     std::string text = error.what_without_backtrace();
     text = text.substr(0, text.find('\n'));
-    return text.empty() ? "libtorch does not say why" : text;
+    return text.empty() ? "libtorch gives no reason" : text;
   }
 }
 

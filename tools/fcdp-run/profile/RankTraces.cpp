@@ -68,7 +68,7 @@ std::vector<double> pack(const StepRecorder &recorder) {
   return times;
 }
 
-/// `own` has the same number of spans.
+/// Converts times to the spans of a rank. `own` has the same number of spans.
 RankTrace unpack(uint32_t rank, double begin, const std::vector<double> &times,
                  const StepRecorder &own) {
   RankTrace trace;

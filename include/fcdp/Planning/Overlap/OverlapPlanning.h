@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides when transfers are issued, so that they run beside compute and hold
-// memory no longer than that takes. Knows no IR.
+// Decides when transfers are issued, so that they run beside compute and use
+// memory no longer than necessary. This code does not use the IR.
 #pragma once
 
 #include "fcdp/Planning/Overlap/OverlapProblem.h"

@@ -39,11 +39,11 @@ struct SumActions {
   /// Whether the function reduces within the node, and between nodes, before or
   /// after the accumulation.
   bool reducesWithin = false, reducesBetween = false;
-  /// Whether it adds to the accumulator of earlier micro-batches. An
+  /// Whether the function adds to the accumulator of earlier micro-batches. An
   /// accumulator in host memory is loaded for that.
   bool adds = false;
-  /// Whether it leaves the accumulator in the state for later micro-batches. An
-  /// accumulator in host memory is stored for that.
+  /// Whether the function leaves the accumulator in the state for later
+  /// micro-batches. An accumulator in host memory is stored for that.
   bool keeps = false;
 };
 

@@ -140,7 +140,7 @@
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2 optimizer=sgd" --fcdp-bucket=sharding=none --fcdp-decide=strategy=ddp | not fcdp-opt --fcdp-outer-steps=outer=8 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: outer: expected states that are sharded over the ranks of a node, {{.*}}, got sharding 'none'
 // RUN: %edit %t/hsdp.mlir --line trainable --replace "residency drop members" "residency drop accumulation node_host members" | not fcdp-opt --fcdp-outer-steps=outer=8 2>&1 | FileCheck %s --check-prefix=HOST
-// HOST: error: outer: expected sums of gradients on the device, got accumulation 'node_host'
+// HOST: error: outer: expected gradient accumulators on the device, got accumulation 'node_host'
 // RUN: %edit %t/hsdp.mlir --replace "residency drop members" "residency drop collectives flat members" | not fcdp-opt --fcdp-outer-steps=outer=8 2>&1 | FileCheck %s --check-prefix=FLAT
 // FLAT: error: outer: expected two-level collectives, got 'flat'
 // RUN: not fcdp-opt %t/hsdp.mlir --fcdp-outer-steps=outer=8,fragments=4 2>&1 | FileCheck %s --check-prefix=FRAGMENTS

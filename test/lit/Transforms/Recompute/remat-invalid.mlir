@@ -86,7 +86,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.input @x : tensor<4xf32> name "x"
   func.func @step() {
     %x = fcdp.read_input @x : tensor<4xf32>
-    // expected-error@+1 {{cannot run again: the step gives out what it computes}}
+    // expected-error@+1 {{cannot run again: it computes a result of the step}}
     %l = aten.call "aten.sum.default"(self = %x) {fcdp.recompute = true} : (tensor<4xf32>) -> tensor<f32>
     fcdp.loss %l : tensor<f32>
     return
@@ -100,7 +100,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
   func.func @step() {
     %x = fcdp.read_input @x : tensor<4xf32>
     %l = aten.call "aten.sum.default"(self = %x) : (tensor<4xf32>) -> tensor<f32>
-    // expected-error@+1 {{cannot run again: expected 'fcdp.recompute' in the forward pass, in front of what gives the loss}}
+    // expected-error@+1 {{cannot run again: expected 'fcdp.recompute' in the forward pass, before the operation that computes the loss}}
     %g = aten.call "aten.neg.default"(self = %x) {fcdp.recompute = true} : (tensor<4xf32>) -> tensor<4xf32>
     fcdp.loss %l : tensor<f32>
     return

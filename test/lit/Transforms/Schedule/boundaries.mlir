@@ -176,7 +176,7 @@
 // RUN: %edit %t.mlir --in first_microbatch --insert-after "fcdp.loss" "%%early = fcdp.read_state @bucket.a.prefetched : tensor<64xf32>" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=STALE
 // STALE: error: 'fcdp.read_state' op reads a copy that was prefetched, which only @next_microbatch and @last_microbatch may
 // RUN: %edit %t.mlir --in next_microbatch --insert-after "{{.*}}= fcdp.read_state @bucket.a.prefetched" "%%again = fcdp.read_state @bucket.a.prefetched : tensor<64xf32>" --insert-after "fcdp.loss" "%%use = fcdp.view_member %%again @a of @bucket.a : tensor<64xf32> to tensor<64xf32>" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=OVERTAKEN
-// OVERTAKEN: error: 'fcdp.view_member' op uses the copy in @bucket.a.prefetched after the next one is on its way
+// OVERTAKEN: error: 'fcdp.view_member' op uses the copy in @bucket.a.prefetched after the next one is in flight
 // OVERTAKEN: note: by this operation
 // RUN: %edit %t.mlir --in last_microbatch --replace "@last_microbatch({{[^)]*}})" "@last_microbatch()" --delete "fcdp.wait %%arg" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=SIGNATURE
 // SIGNATURE: error: expected 3 tokens as arguments, got 0
@@ -190,7 +190,7 @@
 // RUN: %edit %t.mlir --in next_microbatch --replace "return %%{{.*}}" "return %%arg0, %%arg1, %%arg2 : !fcdp.token, !fcdp.token, !fcdp.token" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=PASSED
 // PASSED: error: 'func.return' op expected tokens that the function has recorded, each once
 // RUN: %edit %t.mlir --in next_microbatch --line fcdp.release --replace " on intra" " on inter" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=LATE
-// LATE: error: 'fcdp.release' op expected the function to give a token that is recorded on 'inter' behind it
+// LATE: error: 'fcdp.release' op expected the function to return a token that is recorded on 'inter' after it
 // RUN: %edit %t.mlir --line "func @last" --replace "(%%arg0: !fcdp.token {fcdp.event = {{[0-9]*}}" "(%%arg0: !fcdp.token {fcdp.event = 0" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=NUMBER
 // NUMBER: error: expected 'fcdp.event' on argument 0 to be {{[0-9]+}}, as it was recorded
 // RUN: %edit %t.mlir --in next_microbatch --replace "fcdp.record on intra event {{.*}}" "fcdp.record on intra event 999" | not fcdp-opt --fcdp-verify-planned 2>&1 | FileCheck %s --check-prefix=APART

@@ -55,7 +55,7 @@
 // PLUS: error: expected '+' between 'muon' or 'adafactor' and 'adamw', 'sgd' or 'lion', for the parameters that the first does not update, got '{{adamw\+sgd|muon\+muon}}'
 // SECOND: error: unknown optimizer ''; expected 'adamw', 'sgd', 'lion', 'muon', 'adamw8bit' or 'adafactor'
 // REST: error: optimizer 'sgd' has no 'eps'
-// PROPORTION: error: expected a learning rate of 'muon' above 0, to which that of the other optimizer stays in proportion
+// PROPORTION: error: expected a learning rate of 'muon' above 0, since the other optimizer's rate is scaled with it
 // NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion', 'muon', 'adamw8bit' or 'adafactor'; did you mean 'adamw'?
 // SETTING: error: optimizer 'adamw' has no 'momentum'; it has lr, beta1, beta2, eps, weight_decay
 // NOEPS: error: optimizer 'lion' has no 'eps'; it has lr, beta1, beta2, weight_decay

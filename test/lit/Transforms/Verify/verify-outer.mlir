@@ -29,11 +29,11 @@
 // The update of another fragment's bucket.
 // RUN: %edit %t/two.mlir --replace "outer 1 members" "outer 0 members" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: %edit %t/one.mlir --insert-after "func.func @update" "fcdp.outer_difference @bucket.a : tensor<32xf32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=DIFFERENCE
-// DIFFERENCE: error: 'fcdp.outer_difference' op may not stand in @update
+// DIFFERENCE: error: 'fcdp.outer_difference' op may not appear in @update
 // RUN: %edit %t/one.mlir --insert-after "%0 = fcdp.read_shard" "fcdp.outer_update @bucket.a with %%0 scale 0.5 : tensor<32xf32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UPDATE
-// UPDATE: error: 'fcdp.outer_update' op may not stand in @only_microbatch
+// UPDATE: error: 'fcdp.outer_update' op may not appear in @only_microbatch
 // RUN: %edit %t/one.mlir --insert-after "func.func @outer_update" "fcdp.read_shard @bucket.a : tensor<32xf32>" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=FOREIGN
-// FOREIGN: error: 'fcdp.read_shard' op may not stand in @outer_update
+// FOREIGN: error: 'fcdp.read_shard' op may not appear in @outer_update
 // RUN: %edit %t/one.mlir --line "fcdp.outer_update @bucket.a" --replace "scale {{\S+}}" "scale 1.0" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=SCALE
 // SCALE: error: 'fcdp.outer_update' op expected a scale of {{.*}}, 1 / nodes, got {{.*}}
 // Gradients are the mean over the ranks of a node, not over all.

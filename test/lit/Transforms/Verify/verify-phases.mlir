@@ -4,7 +4,7 @@
 // FUNCTIONS: error: expected one function, @step, of one block
 // RUN: fcdp-opt %t/evaluated.mlir --fcdp-verify-imported -o /dev/null
 // RUN: %edit %t/evaluated.mlir --replace "%e =" "fcdp.gradient %w of @w : tensor<4xf32> %e =" | not fcdp-opt --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=EVALUATED
-// EVALUATED: error: 'fcdp.gradient' op may not stand in @evaluate
+// EVALUATED: error: 'fcdp.gradient' op may not appear in @evaluate
 // RUN: %edit %t/evaluated.mlir --replace "@y : tensor<4xf32> name \"x\" evaluation" "@y : tensor<4xf32> name \"x\"" | not fcdp-opt --fcdp-verify-imported 2>&1 | FileCheck %s --check-prefix=READS
 // READS: error: 'fcdp.read_input' op expected an input of @evaluate, got @y
 // RUN: fcdp-opt %t/evaluated.mlir --fcdp-shard="nodes=2 micro-batches=2" --fcdp-verify-sharded -o %t/family.mlir
@@ -46,7 +46,7 @@
 // RUN: %edit %t/clipped.mlir --repeat "fcdp.clip_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=CLIPTWICE
 // CLIPTWICE: error: 'fcdp.clip_gradients' op expected once, before the first update
 // RUN: %edit %t/clipped.mlir --insert-after "fcdp.loss" "fcdp.clip_gradients to 1.0 scale 1.0" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=CLIPEARLY
-// CLIPEARLY: error: 'fcdp.clip_gradients' op may stand in @update only
+// CLIPEARLY: error: 'fcdp.clip_gradients' op may appear in @update only
 // RUN: not fcdp-opt %t/good.mlir --fcdp-shard="clip-norm=-1" 2>&1 | FileCheck %s --check-prefix=CLIPNORM
 // CLIPNORM: error: clip-norm: expected a positive number, got '-1.000000e+00'
 // Dont: without a bound nothing is clipped.
@@ -59,7 +59,7 @@
 // RUN: %edit %t/unscaled.mlir --insert-after "fcdp.clip_gradients" "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNSCALETWICE
 // RUN: %edit %t/unscaled.mlir --delete "fcdp.unscale_gradients" --insert-after "fcdp.clip_gradients" "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNSCALETWICE
 // RUN: %edit %t/sharded.mlir --insert-after "fcdp.loss" "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNSCALEEARLY
-// UNSCALEEARLY: error: 'fcdp.unscale_gradients' op may stand in @update only
+// UNSCALEEARLY: error: 'fcdp.unscale_gradients' op may appear in @update only
 // RUN: %edit %t/unscaled.mlir --delete "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=SCALED
 // SCALED: error: expected no 'fcdp.read_loss_scale', as @update has no 'fcdp.unscale_gradients'
 // RUN: %edit %t/clipped.mlir --insert-after "func.func @update" "fcdp.unscale_gradients" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=UNSCALED

@@ -13,7 +13,7 @@ namespace fcdp::run {
 namespace {
 
 constexpr size_t kMostTransfer = 4 << 20;
-/// Of the clock, in seconds.
+/// The resolution of the clock in seconds.
 constexpr double kTick = 1e-9;
 
 class CpuProber : public Prober {
@@ -100,7 +100,7 @@ void CpuProber::measureComputing(ProbedCluster &found) {
   spread.launch = launch.scatter;
   found.codecRate = 1 / coded.seconds;
   spread.codec = coded.scatter;
-  // Those in which models are trained.
+  // Models are trained in these types.
   for (DType type : {DType::F32, DType::BF16}) {
     auto products = measureProducts(
         c10::kCPU, type,

@@ -15,7 +15,8 @@ namespace fcdp::run {
 
 namespace {
 
-/// Long enough for clocks, short enough for types that have no fast kernel.
+/// The seconds of a measurement: long enough for clocks, short enough for types
+/// without a fast kernel.
 constexpr double kEnoughSeconds = 0.02;
 constexpr int64_t kLeastRows = 128, kMostRows = 1024;
 /// The bytes of a copy, more than caches hold.
@@ -56,8 +57,8 @@ SteadyTime timeOfLaunch(const SteadyTimer &time) {
 }
 
 SteadyTime timeOfCodedByte(const SteadyTimer &time) {
-  // Parameters after a step at a usual learning rate: most have moved by one or
-  // two of the steps of bf16, about 2 bits of entropy.
+  // These are parameters after a step at a usual learning rate: most have moved
+  // by one or two of the steps of bf16, about 2 bits of entropy.
   constexpr size_t count = 1 << 20;
   std::mt19937 random(1);
   std::normal_distribution<double> normal(0, 1);

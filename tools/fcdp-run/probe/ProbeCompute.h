@@ -19,15 +19,15 @@ using SteadyTimer = std::function<SteadyTime(const Work &work)>;
 /// in operands of `type`, f64, f32, bf16 or f16.
 SteadyTime timeOfFlop(DType type, const SteadyTimer &time);
 
-/// Returns seconds for a byte that is read or written, of a copy that no cache
-/// holds.
+/// Returns the seconds for a byte that is read or written, in a copy that is
+/// too large for any cache.
 SteadyTime timeOfByte(const SteadyTimer &time);
 
-/// Returns seconds of an operator that has next to nothing to do.
+/// Returns the seconds of a nearly empty operator.
 SteadyTime timeOfLaunch(const SteadyTimer &time);
 
-/// Returns seconds for a byte of values in bf16 that is coded as a difference
-/// and decoded, one half for each.
+/// Returns the seconds for a byte of values in bf16: half of the time for
+/// coding it as a difference and decoding it.
 SteadyTime timeOfCodedByte(const SteadyTimer &time);
 
 } // namespace fcdp::run

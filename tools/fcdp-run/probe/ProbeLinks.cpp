@@ -17,7 +17,7 @@ constexpr size_t kBlock = 4 << 20;
 /// The seconds of copies in each of both directions, if they do not slow each
 /// other down, and the factor from which on they do.
 constexpr double kBothSeconds = 0.04, kSlowedDown = 1.1;
-/// Transfers behind one another take so long together.
+/// The seconds of consecutive transfers together.
 constexpr double kRowSeconds = 0.01;
 /// The resolution of the clock, for work that takes less.
 constexpr double kLeastSeconds = 1e-9;

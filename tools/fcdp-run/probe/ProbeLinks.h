@@ -12,15 +12,15 @@
 
 namespace fcdp::run {
 
-/// How much the times of a link's largest and of its least transfers scatter,
-/// as takeSteady has it.
+/// The scatter of the times of a link's largest and of its least transfers, as
+/// takeSteady returns it.
 struct LinkScatter {
   double bandwidth = 0, latency = 0;
 };
 
-/// Used by one thread of each rank. All ranks call the same functions in the
-/// same order. Functions raise the scatter that they are given to what they
-/// find.
+/// Measures links. Used by one thread of each rank. All ranks call the same
+/// functions in the same order. Functions raise a scatter argument to the value
+/// that they find.
 class LinkProbe {
 public:
   LinkProbe(Prober &prober, Job &job) : prober(prober), job(job) {}
@@ -50,8 +50,8 @@ private:
 
   SteadyTime timeTransfer(const Transfer &transfer, size_t bytes, int inRow,
                           std::optional<uint32_t> onlyLocal = {});
-  /// Returns the median of runs of `work` on these streams, in seconds, of
-  /// means over ranks.
+  /// Returns the seconds of `work` on these streams: the median over runs of
+  /// the mean over ranks.
   double timeCopies(std::initializer_list<StreamId> streams, const Work &work);
   uint32_t findSharers(const Transfer &transfer, size_t bytes,
                        double secondsOfAll);

@@ -98,8 +98,8 @@ struct ProbedGpuFacts {
   std::vector<std::pair<DType, std::string>> missingTypes;
 };
 
-/// How much the samples of a measurement scatter, as takeSteady has it; 0 where
-/// that was not looked at.
+/// The scatter of the samples of each measurement, as takeSteady returns it; 0
+/// for a measurement without repetition.
 struct ProbedSpread {
   double products = 0, memory = 0, launch = 0, codec = 0;
   double inter = 0, interLatency = 0, intra = 0, intraLatency = 0, copies = 0;
@@ -115,8 +115,8 @@ struct ProbedCluster {
   /// The rate in bytes of values per second at which they are coded, and at
   /// which they are decoded.
   double codecRate = 0;
-  /// Products of CPUs, besides the rates of the largest above. Those of GPUs
-  /// are below.
+  /// Products of CPUs, besides the rates of the largest above. Products of GPUs
+  /// are in `gpu`.
   std::vector<ProbedProduct> products;
   ProbedSpread spread;
   /// Set if the devices are GPUs.

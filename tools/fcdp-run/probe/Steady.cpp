@@ -11,9 +11,9 @@ namespace fcdp::run {
 namespace {
 
 constexpr size_t kLeastSamples = 5, kLeastLongSamples = 3, kMostSamples = 15;
-/// After so many seconds, three samples are enough.
+/// The total seconds of samples from which on three samples are enough.
 constexpr double kLongSeconds = 0.4;
-/// Samples that scatter less agree.
+/// Samples with less scatter agree.
 constexpr double kAgreeing = 0.1;
 /// The standard deviation of a normal distribution over the median of the
 /// distances from its median.

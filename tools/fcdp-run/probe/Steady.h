@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Repeats a measurement until its samples agree, as other programs may use the
-// machine meanwhile.
+// Repeats a measurement until its samples agree, since other programs may use
+// the machine at the same time.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,9 @@ struct SteadyTime {
   double scatter = 0;
 };
 
-/// Returns the time of which `sample` takes samples, in seconds. Long samples
-/// are taken three times, others at least five times, and more often while they
-/// scatter. All ranks stop together if `sample` returns the same on all.
+/// Returns the time that `sample` measures, in seconds. Long samples are taken
+/// three times, others at least five times, and more often while they scatter.
+/// If `sample` returns the same on all ranks, all ranks stop together.
 SteadyTime takeSteady(const std::function<double()> &sample);
 
 } // namespace fcdp::run

@@ -233,7 +233,7 @@ static const llvm::StringMap<Work> &works() {
 }
 
 /// Returns whether it is one of CUDA's attention kernels. Without dropout they
-/// return a random state that is not used.
+/// return an unused random state.
 static bool isRandomIfDropout(llvm::StringRef name) {
   return name == "aten._scaled_dot_product_cudnn_attention" ||
          name == "aten._scaled_dot_product_efficient_attention" ||

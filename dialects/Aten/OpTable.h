@@ -5,7 +5,7 @@
 
 namespace fcdp::aten {
 
-/// How an operator's results share memory with its first operand.
+/// The way in which an operator's results share memory with its first operand.
 enum class Aliasing {
   /// Results are new memory.
   Fresh,
@@ -18,7 +18,8 @@ enum class Aliasing {
 
 /// The quantity that determines an operator's time.
 enum class Work {
-  /// Neither arithmetic nor memory traffic: views, memory that is not filled.
+  /// Neither arithmetic nor memory traffic: views, and memory that is not
+  /// filled.
   None,
   /// Reads its operands and writes its results.
   Bytes,
@@ -41,10 +42,11 @@ enum class Work {
 /// Properties of an ATen operator.
 struct OpInfo {
   Aliasing aliasing = Aliasing::Unknown;
-  /// Whether it may draw random numbers.
+  /// Whether the operator may draw random numbers.
   bool random = true;
   Work work = Work::Bytes;
-  /// Whether it draws random numbers only if its argument `dropout_p` is not 0.
+  /// Whether the operator draws random numbers only if its argument `dropout_p`
+  /// is not 0.
   bool randomIfDropout = false;
 };
 

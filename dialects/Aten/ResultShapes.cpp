@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The table of how the shape of an ATen operator's first result follows from
-// its operands. Operators that are not in it are not checked.
+// The table of rules by which the shape of an ATen operator's first result
+// follows from its operands. Operators outside of the table are not checked.
 
 #include "dialects/Aten/ResultShapes.h"
 
@@ -14,19 +14,19 @@ using namespace mlir;
 using namespace fcdp::aten;
 
 namespace {
-/// How a result's shape follows from the operands.
+/// The rule by which a result's shape follows from the operands.
 enum class ResultShape {
-  /// It is that of the first operand.
+  /// The shape of the first operand.
   First,
-  /// Operands are broadcast together.
+  /// The shape to which the operands are broadcast.
   Broadcast,
-  /// It has as many elements as the first operand.
+  /// A shape with as many elements as the first operand.
   SameElements,
-  /// It has at most as many elements as the first operand.
+  /// A shape with at most as many elements as the first operand.
   NoMoreElements,
-  /// It is the literal `size`.
+  /// The literal `size`.
   Size,
-  /// It is the product of two matrices, or of two batches of them.
+  /// The shape of the product of two matrices, or of two batches of them.
   Product
 };
 } // namespace
@@ -149,7 +149,8 @@ static const llvm::StringMap<ResultShape> &resultShapes() {
   return shapes;
 }
 
-/// The number of elements, or none if it is not known or has no 64 bits.
+/// Returns the number of elements, or none if it is not known or does not fit
+/// in 64 bits.
 static std::optional<int64_t> countElements(ArrayRef<int64_t> shape) {
   int64_t elements = 1;
   for (int64_t size : shape)
@@ -174,8 +175,8 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
-/// Returns the shape that PyTorch gives to the result of operands with these,
-/// or none if they do not fit together.
+/// Returns the shape to which PyTorch broadcasts the operands, or none if their
+/// shapes do not match.
 static std::optional<SmallVector<int64_t>> broadcast(OperandRange operands) {
   SmallVector<int64_t> all;
   for (Value operand : operands) {
@@ -194,8 +195,8 @@ static std::optional<SmallVector<int64_t>> broadcast(OperandRange operands) {
   return all;
 }
 
-/// Returns the shape of the product of two operands, or none if they do not fit
-/// together.
+/// Returns the shape of the product of two operands, or none if their shapes do
+/// not match.
 static std::optional<SmallVector<int64_t>> multiply(OperandRange operands) {
   ArrayRef<int64_t> one = shapeOf(operands[0]), other = shapeOf(operands[1]);
   if (one.size() != other.size() || one.size() < 2 ||
@@ -207,7 +208,7 @@ static std::optional<SmallVector<int64_t>> multiply(OperandRange operands) {
   return product;
 }
 
-/// The literal list of sizes `size`, or none if there is no such list.
+/// Returns the literal list of sizes `size`, or none if there is no such list.
 static std::optional<SmallVector<int64_t>> sizesOf(CallOp call) {
   auto list = dyn_cast_or_null<ArrayAttr>(call.getArgument("size"));
   if (!list || !llvm::all_of(list, llvm::IsaPred<IntegerAttr>))
@@ -216,8 +217,8 @@ static std::optional<SmallVector<int64_t>> sizesOf(CallOp call) {
                              [](IntegerAttr size) { return size.getInt(); });
 }
 
-/// Whether the first operand is the tensor that the operator is called on. The
-/// arguments of edited text may be in any order.
+/// Returns whether the first operand is the tensor that the operator is called
+/// on. The arguments of edited text may be in any order.
 static bool beginsWithItsTensor(CallOp call) {
   for (auto [name, arg] :
        llvm::zip(call.getArgNames().getAsRange<StringAttr>(), call.getArgs()))
@@ -263,7 +264,7 @@ static std::string toText(ArrayRef<int64_t> shape) {
 
 LogicalResult fcdp::aten::verifyResultShape(CallOp call) {
   auto found = resultShapes().find(call.getCallee().rsplit('.').first);
-  // A view of another type may have other elements.
+  // A view in another type may have another number of elements.
   if (found == resultShapes().end() || call.getNumResults() == 0 ||
       call.getCallee() == "aten.view.dtype" ||
       (call.getUndefined() && llvm::is_contained(*call.getUndefined(), 0)))
@@ -295,7 +296,7 @@ LogicalResult fcdp::aten::verifyResultShape(CallOp call) {
   if (found->second == ResultShape::Product)
     return call.getNumOperands() == 2 ? expect(multiply(call.getOperands()))
                                       : success();
-  // A reduction of no elements may have some.
+  // A reduction over no elements may have some.
   std::optional<int64_t> before = countElements(first),
                          after = countElements(result);
   const bool isExact = found->second == ResultShape::SameElements;

@@ -331,7 +331,7 @@ static bool isClipNorm(Operation *op, Attribute value) {
          norm.getValue().isFinite() && norm.getValueAsDouble() > 0;
 }
 
-/// Whether there is an entry for each operand of a call.
+/// Returns whether there is an entry for each operand of a call.
 static bool isPerOperand(Operation *op, Attribute value) {
   auto entries = dyn_cast<ArrayAttr>(value);
   return isa<aten::CallOp>(op) && entries &&
@@ -339,7 +339,7 @@ static bool isPerOperand(Operation *op, Attribute value) {
          llvm::all_of(entries, llvm::IsaPred<UnitAttr, FlatSymbolRefAttr>);
 }
 
-/// Whether there is an array of parameters for each result of a call.
+/// Returns whether there is an array of parameters for each result of a call.
 static bool isPerResult(Operation *op, Attribute value) {
   auto entries = dyn_cast<ArrayAttr>(value);
   return isa<aten::CallOp>(op) && entries &&
@@ -356,7 +356,8 @@ static bool isPositiveOnModule(Operation *op, Attribute value) {
 }
 
 namespace {
-/// What a discardable attribute may stand on, and its values.
+/// A rule for a discardable attribute: the operations that may have it, and its
+/// values.
 struct AttrRule {
   StringRef name;
   bool (*holds)(Operation *, Attribute);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dialect's enums, and facts about their values. Knows no IR, so that
-// problems and solvers can use it.
+// The dialect's enums, and facts about their values. It does not use the IR, so
+// that problems and solvers can use it.
 #pragma once
 
 #include "mlir/Support/LLVM.h"
@@ -22,22 +22,21 @@ inline constexpr size_t kNumStreams = getMaxEnumValForStream() + 1;
 inline constexpr size_t kNumStateRoles = getMaxEnumValForStateRole() + 1;
 inline constexpr size_t kNumResidencies = getMaxEnumValForResidency() + 1;
 
-/// Returns whether a copy of a bucket of `sharding` can live where `residency`
-/// says.
+/// Returns whether a copy of a bucket of `sharding` can have this residency.
 bool isPossible(Sharding sharding, Residency residency);
 
-/// Returns whether a copy that lives as `residency` and `carry` say is kept as
-/// the slice of a node, so that a gather must yield that slice on its way.
+/// Returns whether a copy is kept as a node slice by `residency` or `carry`, so
+/// that a gather must yield that slice as an intermediate result.
 bool keepsSlice(Residency residency, Residency carry);
 
-/// Returns where a copy lives between two uses in a micro-batch. A copy that
-/// stays on the device until the next micro-batch, if `isCarried`, serves these
-/// uses, too.
+/// Returns the residency of a copy between two uses in a micro-batch. A copy
+/// that stays on the device until the next micro-batch, if `isCarried`, is also
+/// used within one.
 Residency getResidencyWithin(Residency residency, Residency carry,
                              bool isCarried);
 
 /// Returns whether gradients are reduced within the node before they are
-/// summed, and between nodes only afterwards.
+/// accumulated, and between nodes only afterwards.
 bool sumsSlice(Accumulation accumulation);
 
 /// Return whether gathers of a copy, or reductions of gradients, run in one

@@ -53,7 +53,7 @@ class OrdersStreams
 /// Members of a bucket start at multiples of this many bytes, because matrix
 /// kernels give different bits at different alignments.
 inline constexpr int64_t kMemberAlignment = 64;
-/// Elements of a moment in 8 bits that share a scale.
+/// The number of elements of a moment in 8 bits that share a scale.
 inline constexpr int64_t kStateBlock = 256;
 
 /// The event of a live-in token, an i64 on an argument. The previous function
@@ -68,7 +68,7 @@ namespace fcdp {
 bool isTarget(llvm::StringRef name);
 
 /// Returns whether `type` is static, has elements of integer, float or complex
-/// type, and its size in bytes fits in an int64_t. `byteSize` requires it.
+/// type, and its size in bytes fits in an int64_t. `byteSize` requires this.
 bool hasByteSize(mlir::RankedTensorType type);
 /// Returns the size of `type` in bytes.
 int64_t byteSize(mlir::RankedTensorType type);
@@ -99,7 +99,7 @@ void setArchive(mlir::ModuleOp module, llvm::StringRef path);
 std::optional<llvm::StringRef> getEvaluationArchive(mlir::ModuleOp module);
 void setEvaluationArchive(mlir::ModuleOp module, llvm::StringRef path);
 
-/// The archives of variants 1 and on; empty if there are none.
+/// Returns the archives of variants from 1 on; empty if there are none.
 llvm::SmallVector<llvm::StringRef> getVariantArchives(mlir::ModuleOp module);
 void setVariantArchives(mlir::ModuleOp module,
                         llvm::ArrayRef<llvm::StringRef> paths);
@@ -111,7 +111,8 @@ void setTarget(mlir::ModuleOp module, llvm::StringRef target);
 std::optional<llvm::StringRef> getRemat(mlir::ModuleOp module);
 void setRemat(mlir::ModuleOp module, llvm::StringRef remat);
 
-/// Returns which parameters are gathered together, if not those of a unit.
+/// Returns the parameters that are gathered together, if these are not the ones
+/// of a unit.
 std::optional<llvm::StringRef> getWrap(mlir::ModuleOp module);
 void setWrap(mlir::ModuleOp module, llvm::StringRef wrap);
 
@@ -124,18 +125,20 @@ std::optional<int64_t> findMicroBatches(mlir::ModuleOp module);
 int64_t getMicroBatches(mlir::ModuleOp module);
 void setMicroBatches(mlir::ModuleOp module, int64_t count);
 
-/// Returns the norm that all gradients are clipped to, if they are.
+/// Returns the norm that all gradients are clipped to, or none if they are not
+/// clipped.
 std::optional<double> getClipNorm(mlir::ModuleOp module);
 void setClipNorm(mlir::ModuleOp module, double norm);
 
-/// Returns how nodes are synchronized by outer steps, or null if they are in
+/// Returns the settings of outer steps, or null if nodes are synchronized in
 /// every step.
 OuterAttr getOuter(mlir::ModuleOp module);
 void setOuter(mlir::ModuleOp module, OuterAttr outer);
 /// Returns the number of fragments of outer steps; 0 without them.
 int64_t countFragments(mlir::ModuleOp module);
 
-/// Whether the scale of an update, or of the clipping, is the user's choice.
+/// Returns whether the scale of an update, or of the clipping, is the user's
+/// choice.
 bool hasOwnScale(mlir::Operation *op);
 
 std::optional<int64_t> getBucketBytes(mlir::ModuleOp module);
@@ -149,23 +152,25 @@ void setMergingOpen(mlir::ModuleOp module, bool isOpen);
 std::optional<llvm::StringRef> getStrategy(mlir::ModuleOp module);
 void setStrategy(mlir::ModuleOp module, llvm::StringRef strategy);
 
-/// `op` is a module, or the gather or load that brings one copy.
+/// Return and set the distance of fetches. `op` is a module, or the gather or
+/// load that brings one copy.
 std::optional<int64_t> getPrefetch(mlir::Operation *op);
 void setPrefetch(mlir::Operation *op, int64_t units);
 bool isPrefetched(mlir::ModuleOp module);
 void setPrefetched(mlir::ModuleOp module);
 
-/// `op` is a module, or the operation that takes one reduction's sum.
+/// Return and set the number of reductions in flight. `op` is a module, or the
+/// operation that accumulates the result of one reduction.
 std::optional<int64_t> getReductions(mlir::Operation *op);
 void setReductions(mlir::Operation *op, int64_t units);
 
-/// `op` is a function.
+/// Return and set the role. `op` is a function.
 std::optional<Role> findRole(mlir::Operation *op);
 void setRole(mlir::Operation *op, Role role);
 std::optional<int64_t> findVariant(mlir::Operation *op);
 void setVariant(mlir::Operation *op, int64_t variant);
 
-/// `op` is an `aten.call`.
+/// Return and set the choice of recomputation. `op` is an `aten.call`.
 std::optional<bool> getRecompute(mlir::Operation *op);
 void setRecompute(mlir::Operation *op, bool recompute);
 void removeRecompute(mlir::Operation *op);
@@ -176,8 +181,8 @@ bool isRepeated(mlir::Operation *op);
 void setRepeated(mlir::Operation *op);
 std::optional<llvm::ArrayRef<int64_t>> getDimOrder(mlir::Operation *op);
 void setDimOrder(mlir::Operation *op, llvm::ArrayRef<int64_t> order);
-/// The parameters that operands are views of, and those that results are the
-/// gradients of, as the attributes have them; null if there are none.
+/// Return and set the attributes that name the parameters of which operands are
+/// views, and those whose gradients results are; null if there are none.
 mlir::ArrayAttr getParameterOperands(mlir::Operation *op);
 void setParameterOperands(mlir::Operation *op, mlir::ArrayAttr parameters);
 mlir::ArrayAttr getGradientResults(mlir::Operation *op);
@@ -202,7 +207,8 @@ bool reducesFlat(BucketOp bucket, MeshOp mesh);
 /// Returns whether gathers of `bucket` could send differences if a slice of it
 /// were in host memory: it is trained, and gathered in bf16 or f16.
 bool canCodeDeltas(BucketOp bucket);
-/// Returns whether they may: they could, and a slice stays in host memory.
+/// Returns whether gathers of `bucket` may send differences: they could, and a
+/// slice stays in host memory.
 bool mayGatherDeltas(BucketOp bucket);
 
 /// Returns whether `wire` rounds values to codes, and leaves out a residual.
@@ -212,25 +218,26 @@ bool isQuantized(std::optional<Wire> wire);
 /// and keeps its own states.
 mlir::Type getOptimizerType(BucketOp bucket);
 
-/// Returns the type of a state of `bucket`; for `resident`, that of a node
-/// slice.
+/// Returns the type of a state of `bucket`. For `resident`, it is the type of a
+/// node slice.
 mlir::RankedTensorType getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh);
 
-/// Returns whether a state of `role` is the optimizer's: a master, or one that
-/// it keeps of each parameter.
+/// Returns whether a state of `role` belongs to the optimizer: a master, or a
+/// state that it keeps for each parameter.
 bool isOptimizerState(StateRole role);
 
-/// Returns whether a state of `role` is that of outer steps.
+/// Returns whether a state of `role` belongs to outer steps.
 bool isOuterState(StateRole role);
 
-/// Returns the number of ranks over which a step reduces gradients: all, or
-/// with outer steps those of a node.
+/// Returns the number of ranks over which a step reduces gradients: all ranks
+/// or, with outer steps, the ranks of a node.
 int64_t countReducedRanks(mlir::ModuleOp module);
 
-/// Returns the elements of an optimizer's state for a parameter. It has a scale
-/// for each block of a moment in 8 bits, and factors of the second moment for
-/// parameters of two or more dimensions; the others have `variance`.
+/// Returns the number of elements of an optimizer's state for a parameter.
+/// There is a scale for each block of a moment in 8 bits. Parameters of two or
+/// more dimensions have factors of the second moment; the others have
+/// `variance`.
 int64_t countStateElements(StateRole role, mlir::RankedTensorType parameter);
 
 /// Returns the arena of states of `role`.

@@ -187,8 +187,8 @@ bool MuonAttr::canUpdate(RankedTensorType parameter) const {
   return parameter.getRank() == 2 && parameter.getNumElements() != 0;
 }
 
-/// Two of the iterated matrix, two of its product with its transpose, and the
-/// norm, each at a multiple of 64 bytes.
+/// The memory contains two copies of the iterated matrix, two of its product
+/// with its transpose, and the norm, each at a multiple of 64 bytes.
 int64_t MuonAttr::getScratchBytes(RankedTensorType parameter) const {
   int64_t rows = parameter.getDimSize(0), columns = parameter.getDimSize(1);
   int64_t least = std::min(rows, columns);
@@ -205,7 +205,7 @@ int64_t MuonAttr::getScratchBytes(RankedTensorType parameter) const {
 double MuonAttr::getFlops(RankedTensorType parameter) const {
   double least = std::min(parameter.getDimSize(0), parameter.getDimSize(1));
   double most = std::max(parameter.getDimSize(0), parameter.getDimSize(1));
-  // X X^T, its square, and that times X.
+  // An iteration computes X X^T, its square, and the square times X.
   return getNsSteps() * (4 * least * least * most + 2 * least * least * least);
 }
 
@@ -259,9 +259,9 @@ Attribute AdafactorAttr::getNeededLayout() const {
   return LayoutAttr::get(getContext(), LayoutKind::whole, 0);
 }
 
-/// In f32, or f64 for a parameter in f64, each at a multiple of 64 bytes: the
-/// update; the states and what they move to; the mean of each matrix; and 5
-/// numbers of the whole parameter.
+/// The memory is in f32, or f64 for a parameter in f64. It contains the update,
+/// the states and their new values, the mean of each matrix, and 5 numbers of
+/// the whole parameter, each at a multiple of 64 bytes.
 int64_t AdafactorAttr::getScratchBytes(RankedTensorType parameter) const {
   int64_t width =
       std::max<int64_t>(elementBytes(parameter.getElementType()), 4);

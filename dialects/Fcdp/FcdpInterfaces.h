@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The interfaces of the dialect's operations, and what they answer for any
-// operation.
+// The interfaces of the dialect's operations, and queries by them that accept
+// any operation.
 #pragma once
 
 #include "dialects/Fcdp/FcdpAttrs.h"
@@ -14,8 +14,8 @@ class BufferedOpInterface;
 /// Returns whether a collective is over `axis`, possibly among others.
 bool isOver(mlir::ArrayAttr axes, Axis axis);
 
-/// Verifies the places that `op` has: its result and its scratch memory, where
-/// given, are device memory of the right size.
+/// Verifies the places of `op`: its result and its scratch memory, if given,
+/// are device memory of the right size.
 mlir::LogicalResult verifyPlaces(BufferedOpInterface op);
 
 } // namespace fcdp
@@ -36,7 +36,7 @@ bool isBuffered(mlir::Operation *op);
 /// Returns the place of `op`'s result; null if it has none.
 BufferAttr getBuffer(mlir::Operation *op);
 
-/// Returns the state whose memory `op`'s result is, or null.
+/// Returns the state in whose memory `op`'s result is, or null.
 mlir::FlatSymbolRefAttr getInto(mlir::Operation *op);
 
 /// Returns the parameter, bucket or state that `op` works on, or null.

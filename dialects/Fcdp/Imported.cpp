@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifiers of the operations that read and write symbols in a function.
+// Defines the verifiers of the operations that read and write symbols in a
+// function.
 
 #include "dialects/Fcdp/Fcdp.h"
 

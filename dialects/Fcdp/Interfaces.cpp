@@ -30,12 +30,12 @@ Stream fcdp::chooseStream(Operation *op) {
 }
 
 // A collective over both axes counts as one between nodes, because the network
-// is what it waits for.
+// determines its time.
 Stream AllGatherOp::chooseStream() {
   return isOverAxis(Axis::node) ? Stream::inter : Stream::intra;
 }
 
-// Gathers must not queue behind a reduction, which waits for its gradients and
+// Gathers must not queue after a reduction, which waits for its gradients and
 // for its first step.
 Stream ReduceScatterOp::chooseStream() {
   return isOverAxis(Axis::node) ? Stream::inter_reduce : Stream::intra_reduce;
@@ -85,8 +85,8 @@ static LogicalResult verifyBuffer(Operation *op, BufferAttr buffer,
          << buffer;
 }
 
-// C5 of all_gather and reduce_scatter, C4 of pack, C3 of add and cache_load, C2
-// of cast_shard.
+// Verifies C5 of all_gather and reduce_scatter, C4 of pack, C3 of add and
+// cache_load, and C2 of cast_shard.
 LogicalResult fcdp::verifyPlaces(BufferedOpInterface op) {
   if (!op.getBufferAttr() && !op.getScratchAttr())
     return success();
@@ -157,6 +157,6 @@ std::optional<int64_t> ReduceScatterOp::getScratchBytes() {
   if (!isCoded())
     return byteSize(input);
   return llvm::alignTo(byteSize(input), kMessageAlignment) +
-         // One for each rank, and one of each.
+         // There is one message to each rank, and one from each.
          2 * countRanks(getResult().getType(), input) * getMessageBytes();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifiers of the operations that order streams.
+// Defines the verifiers of the operations that order streams.
 
 #include "dialects/Fcdp/Fcdp.h"
 
@@ -24,7 +24,8 @@ LogicalResult ReleaseOp::verify() {
                        "without one");
   Block *block = (*this)->getBlock();
   for (Operation *user : getValue().getUsers()) { // C2
-    // A user in another block may come later, whatever the order of the text.
+    // A user in another block may run later, independent of its place in the
+    // text.
     Operation *place = block->findAncestorOpInBlock(*user);
     if (place && (place == *this || place->isBeforeInBlock(*this)))
       continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifiers of collectives, host-cache copies and the optimizer. Buffers are
-// verified by BufferedOpInterface.
+// Defines the verifiers of collectives, host-cache copies and the optimizer.
+// BufferedOpInterface verifies buffers.
 
 #include "dialects/Fcdp/Fcdp.h"
 

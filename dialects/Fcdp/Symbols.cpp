@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifiers of the symbols of a module.
+// Defines the verifiers of the symbols of a module.
 
 #include "dialects/Fcdp/Fcdp.h"
 
@@ -355,8 +355,8 @@ int64_t fcdp::countStateElements(StateRole role, RankedTensorType parameter) {
   }
 }
 
-/// Returns the elements of a state in which the parameters of a shard stand one
-/// behind another: those of the shard with most.
+/// Returns the number of elements of a state in which the parameters of a shard
+/// follow each other: the size of the largest shard.
 static int64_t countLargestShard(BucketOp bucket, StateRole role, MeshOp mesh) {
   llvm::DenseMap<StringAttr, int64_t> shardOf;
   int64_t parts = countParts(bucket.getSharding(), mesh);

@@ -294,7 +294,7 @@ def test_other_nodes_go_on_from_the_outer_parameters(workshop: Workshop, tmp_pat
     saved = saved_run(workshop, DILOCO, 5, tmp_path)
     for config in (replace(DILOCO, nodes=4, local=1), replace(DILOCO, outer=""), replace(DILOCO, outer="", strategy="fcdp")):
         said, losses, _ = resumed_run(workshop, config, STEPS, saved, tmp_path)
-        assert "goes on from the outer parameters" in said
+        assert "goes on from their common outer parameters" in said
         assert np.isfinite(losses).all()
         # Those of the last outer step, behind step 3.
         assert abs(losses[0] - workshop.run(DILOCO, STEPS).losses[5]) < 0.05

@@ -165,8 +165,8 @@ TEST(MessageCodec, RefusesAnotherReference) {
   other[200001] ^= std::byte(4);
   Message message = encode(codec, kDelta, makeMoved(references, 2), references);
   EXPECT_NE(failureOf(codec, kDelta, message.bytes, other)
-                .find("was coded against other values than those that were "
-                      "gathered last"),
+                .find("was coded with other values than the last gathered "
+                      "ones"),
             std::string::npos);
 }
 

@@ -191,8 +191,8 @@ TEST(Collectives, AGatherThatRefersToSomethingElseIsRefusedByName) {
       EXPECT_EQ(std::string(error.what()),
                 "all-gather of bucket 'b': rank 1: the coded message of rank "
                 "0: its values do not have the sender's checksum: the message "
-                "is damaged, or was coded against other values than those that "
-                "were gathered last");
+                "is damaged, or was coded with other values than the last "
+                "gathered ones");
     }
   });
 }

@@ -23,14 +23,14 @@ from fcdp.loop.job import Job
 
 # A probe takes some 5 seconds on CPUs and 20 on GPUs. A machine that is far too busy must not keep a job from starting.
 _MOST_SECONDS = 300
-# The variables that start a rank, whichever launcher this process has (runtime/session/Launch.cpp). A store of torchrun's
-# agent is not used: fcdp-run's rank 0 serves one of its own.
+# The variables that start a rank, whichever launcher this process has (runtime/session/Launch.cpp). A store of
+# torchrun's agent is not used: fcdp-run's rank 0 serves one of its own.
 _DROPPED = ("TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID")
 
 
 @dataclass(frozen=True)
 class ProbeRequest:
-    """What is measured, besides the ranks that a job has."""
+    """The settings of a probe, besides the ranks that a job has."""
 
     is_for_gpus: bool
     threads: int | None
@@ -42,8 +42,8 @@ class ProbeRequest:
 def measured_cluster(job: Job, cache: Path, request: ProbeRequest) -> Path | None:
     """Collective. Returns the path of a description of the job's machines and links, which is on rank 0's machine.
 
-    It is kept in `cache` for later jobs with the same hosts, processors, devices and interfaces. None if nothing could be
-    measured, which a warning says on rank 0.
+    It is kept in `cache` for later jobs with the same hosts, processors, devices and interfaces. None if nothing could
+    be measured, which a warning says on rank 0.
     """
     hardware = job.gather("hardware", json.dumps(_hardware(job, request), sort_keys=True).encode())
     found = json.loads(job.first_makes("cluster", functools.partial(_find_kept, cache, hardware, job)))
@@ -101,7 +101,9 @@ def _addresses() -> list[str]:
 
 
 def _find_kept(cache: Path, hardware: list[bytes], job: Job) -> bytes:
-    """Returns, as JSON, where the description is, and the address at which the ranks meet to measure it if it is not there."""
+    """Returns, as JSON, where the description is, and the address at which the ranks meet to measure it if it is not
+    there.
+    """
     key = hashlib.sha256(b"\0".join(hardware)).hexdigest()[:16]
     path = cache / "clusters" / f"{key}.yaml"
     if path.is_file():

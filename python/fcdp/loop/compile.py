@@ -73,11 +73,11 @@ def compile(
         some parameters) and another one over the rest, [muon, adamw]. Their settings and parameter groups are copied;
         their own step() is never called.
     strategy: where gathered parameters are kept, as fcdp-compile --strategy takes it: "fcdp", "zero3", "hsdp" and
-        others. By default "auto", which plans the fastest step for the job's machines and links (docs/strategies.md).
-        A job of one rank has no choice to make. The first job on some machines measures them, which takes 10 seconds on
-        CPUs and up to 60 on GPUs; the results are kept in the cache. The first steps are measured, too, and the next job
-        plans with their times. Two lines on rank 0's standard error name the choice. The variable FCDP_STRATEGY names a
-        strategy for programs that do not.
+        others. By default "auto", which plans the fastest step for the job's machines and links (docs/strategies.md). A
+        job of one rank has no choice to make. The first job on some machines measures them, which takes 10 seconds on
+        CPUs and up to 60 on GPUs; the results are kept in the cache. The first steps are measured, too, and the next
+        job plans with their times. Two lines on rank 0's standard error name the choice. The variable FCDP_STRATEGY
+        names a strategy for programs that do not.
     cluster: a description of the job's machines, for "auto" and in place of that measurement: a file (docs/cluster.md)
         or the name of a preset; by default FCDP_CLUSTER, if it is set.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".

@@ -32,7 +32,7 @@ class Planning:
     cluster: str | None = None
     """A file on rank 0's machine, or the name of a preset."""
     origin: str = ""
-    """Where the description is from, for its user."""
+    """The source of the description, for its user."""
     is_measured: bool = False
     """Whether fcdp.compile has measured it. Steps are profiled then, for the next start."""
 

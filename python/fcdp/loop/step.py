@@ -117,7 +117,10 @@ class Step:
         return _number(self.figures["loss"])
 
     def _keep_profile(self, path: Path) -> None:
-        """Writes the profile of the first steps once they have run. The next start does without one that cannot be written."""
+        """Writes the profile of the first steps once they have run.
+
+        The next start does without one that cannot be written.
+        """
         text = call(self._open().take_profile)
         if text is not None:
             self._profile = None

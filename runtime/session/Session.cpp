@@ -230,7 +230,7 @@ void Session::Impl::makeStep() {
   if (isRecording)
     recorder = std::make_unique<StepRecorder>(plan.ops.size());
   if (options.profiledSteps > 0) {
-    profile = std::make_unique<Profile>(plan, *job);
+    profile = std::make_unique<StepProfile>(plan, *job);
     toProfile = 1 + options.profiledSteps;
   }
   device = makeDevice(options, plan, *job, recorder.get());

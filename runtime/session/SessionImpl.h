@@ -11,9 +11,9 @@
 #include "session/InputRules.h"
 #include "session/Padding.h"
 #include "session/PeerAlarm.h"
-#include "session/Profile.h"
 #include "session/Session.h"
 #include "session/SessionClock.h"
+#include "session/StepProfile.h"
 #include "session/TorchSettings.h"
 #include "step/Step.h"
 
@@ -180,7 +180,7 @@ struct Session::Impl {
   std::unique_ptr<StepRecorder> recorder;
   bool isRecording = false;
   /// Null unless the session makes a profile of its first steps.
-  std::unique_ptr<Profile> profile;
+  std::unique_ptr<StepProfile> profile;
   /// The number of steps until the profile is complete, including the first
   /// one.
   int64_t toProfile = 0;

@@ -17,6 +17,7 @@ from harness import (
     ADAMW,
     BIN,
     LION,
+    LONG,
     Config,
     Run,
     ToolError,
@@ -234,7 +235,7 @@ def test_reductions_by_nccl(workshop: Workshop, tmp_path: Path) -> None:
     assert sum(counts["ncclReduceScatter"] > 0 for counts in count_calls(calls)) == config.world
 
 
-@pytest.mark.parametrize("order", [LATE, SHUFFLED])
+@pytest.mark.parametrize("order", [pytest.param(LATE, marks=LONG), SHUFFLED])
 def test_traces_and_profiles(workshop: Workshop, tmp_path: Path, order: str) -> None:
     files = tmp_path / "trace.json", tmp_path / "profile.json"
     config = Config("gpt", micro_batches=2)
@@ -280,7 +281,7 @@ def test_temporary_memory_overwrites_nothing_in_use(workshop: Workshop, tmp_path
 
 
 # Some of the waits of the plan. missing_waits.py, as a program, runs all.
-@pytest.mark.parametrize("number", [8, 14, 40, 47, 67, 80, 104, 146])
+@pytest.mark.parametrize("number", [8, 47, 104, *(pytest.param(number, marks=LONG) for number in (14, 40, 67, 80, 146))])
 def test_a_missing_wait_gives_other_numbers(workshop: Workshop, tmp_path: Path, number: int) -> None:
     """The prover refuses the plan without the wait, and a run of it has other losses or parameters in some order."""
     waits = Waits(workshop, tmp_path)

@@ -25,7 +25,7 @@ static bool isSame(const std::filesystem::path &one,
 
 void TrainingRun::run() {
   if (!options.profile.empty() && !options.profileSteps)
-    profile = std::make_unique<Profile>(session.plan(), session.job());
+    profile = std::make_unique<StepProfile>(session.plan(), session.job());
   load();
   setRates();
   if (std::string line = session.describeLostUpdates(); !line.empty())

@@ -8,8 +8,8 @@
 #include "inputs/Needs.h"
 #include "output/Progress.h"
 #include "output/StepFigures.h"
-#include "session/Profile.h"
 #include "session/Session.h"
+#include "session/StepProfile.h"
 
 #include <cstdint>
 #include <memory>
@@ -83,7 +83,7 @@ private:
   std::optional<Agreed> agreed;
   const bool mustAgreeOnNeeds;
   /// Null unless all steps are profiled.
-  std::unique_ptr<Profile> profile;
+  std::unique_ptr<StepProfile> profile;
   int64_t firstStep = 0;
   /// The number of the job's steps that made no update.
   int64_t skippedSteps = 0;

@@ -16,9 +16,9 @@
 namespace fcdp {
 
 /// A profile of a run's steps. Used by one thread of each rank.
-class Profile {
+class StepProfile {
 public:
-  Profile(const StepPlan &plan, Job &job) : plan(plan), job(job) {}
+  StepProfile(const StepPlan &plan, Job &job) : plan(plan), job(job) {}
 
   /// Adds the step in `recorder`. All ranks call it after each step that
   /// counts.

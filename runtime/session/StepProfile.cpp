@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/Profile.h"
+#include "session/StepProfile.h"
 
 #include "session/OverRanks.h"
 
@@ -138,7 +138,8 @@ double overlapOf(const Span &span, const std::vector<Span> &others) {
 
 } // namespace
 
-size_t Profile::getEntry(const plan::OpT &op, const std::string &operatorKey) {
+size_t StepProfile::getEntry(const plan::OpT &op,
+                             const std::string &operatorKey) {
   nlohmann::ordered_json keys;
   if (!operatorKey.empty()) {
     keys["operator"] = operatorKey;
@@ -154,8 +155,8 @@ size_t Profile::getEntry(const plan::OpT &op, const std::string &operatorKey) {
   return found->second;
 }
 
-void Profile::measureCompute(const StepRecorder &recorder,
-                             std::vector<Sample> &samples) {
+void StepProfile::measureCompute(const StepRecorder &recorder,
+                                 std::vector<Sample> &samples) {
   const auto &issues = recorder.getIssues(StreamId::Compute);
   const auto &spans = recorder.getSpans(StreamId::Compute);
   size_t waits = 0;
@@ -170,8 +171,8 @@ void Profile::measureCompute(const StepRecorder &recorder,
   }
 }
 
-void Profile::measureStream(const StepRecorder &recorder, StreamId stream,
-                            std::vector<Sample> &samples) {
+void StepProfile::measureStream(const StepRecorder &recorder, StreamId stream,
+                                std::vector<Sample> &samples) {
   // Two transfers that share a link have half of it each. A model that lets
   // them share it needs the time that one would take alone.
   StreamId other = otherStreamOfLink(stream);
@@ -190,7 +191,8 @@ void Profile::measureStream(const StepRecorder &recorder, StreamId stream,
   }
 }
 
-std::vector<Profile::Sample> Profile::measure(const StepRecorder &recorder) {
+std::vector<StepProfile::Sample>
+StepProfile::measure(const StepRecorder &recorder) {
   std::vector<Sample> samples;
   measureCompute(recorder, samples);
   for (size_t stream = 0; stream < kNumStreams; ++stream)
@@ -199,8 +201,9 @@ std::vector<Profile::Sample> Profile::measure(const StepRecorder &recorder) {
   return samples;
 }
 
-std::vector<double> Profile::findDelays(const std::vector<Sample> &samples,
-                                        const std::vector<double> &all) const {
+std::vector<double>
+StepProfile::findDelays(const std::vector<Sample> &samples,
+                        const std::vector<double> &all) const {
   size_t ranks = plan.mesh.size();
   size_t segments = 1;
   for (const Sample &sample : samples)
@@ -219,7 +222,7 @@ std::vector<double> Profile::findDelays(const std::vector<Sample> &samples,
   return delays;
 }
 
-void Profile::add(const StepRecorder &recorder) {
+void StepProfile::add(const StepRecorder &recorder) {
   std::vector<Sample> samples = measure(recorder);
   std::vector<double> own;
   for (const Sample &sample : samples)
@@ -245,7 +248,7 @@ void Profile::add(const StepRecorder &recorder) {
   }
 }
 
-std::string Profile::toJson() const {
+std::string StepProfile::toJson() const {
   std::string text = "{\"version\": 1,\n";
   text += " \"nodes\": " + std::to_string(plan.mesh.nodes) +
           ", \"ranks_per_node\": " + std::to_string(plan.mesh.locals) +

@@ -6,7 +6,6 @@ Two hosts of two ranks each are network namespaces on this machine (benchmarks/n
 probes them. `auto` is planned by that probe, as at the first start of a job, and by a profile of its own steps besides,
 as at later starts. All cases run once per round, so that other load on the machine affects all alike. A line per case
 has its predicted and its measured seconds; the last ones have the ratio of `auto` to the fastest preset. Needs root.
-
 """
 
 import argparse

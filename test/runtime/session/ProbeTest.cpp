@@ -283,9 +283,13 @@ TEST(ProbedCluster, SaysWhatScattersAndWhichProductsACpuReaches) {
   cluster.mesh = {1, 1};
   cluster.spread = {.products = 0.2, .inter = 9, .copies = 0.01};
   cluster.products = {{DType::F32, 8, 128, 64, 1e11}};
+  cluster.memoryEfficiency = 0.5;
+  cluster.sustained = 0.75;
   std::string text = toYaml(cluster);
   for (const char *expected :
-       {"  products:\n    - {type: f32, m: 8, n: 128, k: 64, flops: 1e+11}\n",
+       {"  products:\n    - {type: f32, m: 8, n: 128, k: 64, flops: 1e+11}\n  "
+        "sustained: 0.75\n",
+        "  memory_efficiency: 0.5\n",
         "spread:\n  products: 0.2\n  memory: 0.03\n", "  inter: 2\n",
         "  copies: 0.05\n"})
     EXPECT_NE(text.find(expected), std::string::npos) << expected << text;

@@ -6,13 +6,22 @@
 #include "probe/Prober.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 #include <algorithm>
+#include <cmath>
 
 namespace fcdp::run {
 
 namespace {
 
-constexpr size_t kMostTransfer = 4 << 20;
+constexpr size_t kMostTransfer = 4 << 20, kGrowth = 8;
+constexpr double kLongTransfer = 0.5; // seconds
+/// Work between two collectives: so many products of matrices with these rows
+/// as take so many seconds, and how often it is measured.
+constexpr int64_t kUnitRows = 512;
+constexpr double kUnitSeconds = 0.03;
+constexpr int kUnits = 20;
 /// The resolution of the clock in seconds.
 constexpr double kTick = 1e-9;
 
@@ -21,13 +30,14 @@ public:
   explicit CpuProber(Job &job);
 
   TransferLimits limits() const override {
-    return {kMostTransfer, 0.5, 1, false};
+    return {kMostTransfer, kLongTransfer, kGrowth, 1, false};
   }
   size_t mostPart(uint32_t) const override { return kMostTransfer; }
   double time(std::initializer_list<StreamId> streams,
               const Work &work) override;
   void divideMemory(double available, ProbedCluster &found) override;
   void measureComputing(ProbedCluster &found) override;
+  void measureUnderLoad(ProbedCluster &found) override;
 
 private:
   /// Returns the time of work that all ranks do at the same time.
@@ -95,6 +105,9 @@ void CpuProber::measureComputing(ProbedCluster &found) {
   SteadyTime byte = timeOfByte(time), launch = timeOfLaunch(time),
              coded = timeOfCodedByte(time);
   found.memoryBandwidth = 1 / byte.seconds;
+  // On a processor, functions such as exp take longer than reading.
+  found.memoryEfficiency =
+      std::min(byte.seconds / timeOfPointwiseByte(time).seconds, 1.0);
   spread.memory = byte.scatter;
   found.launchLatency = launch.seconds;
   spread.launch = launch.scatter;
@@ -109,6 +122,31 @@ void CpuProber::measureComputing(ProbedCluster &found) {
     found.products.insert(found.products.end(), products.begin(),
                           products.end());
   }
+}
+
+/// Ranks that share cores are not equally fast at any moment, and in a step all
+/// wait for the slowest at each collective. So work as long as that of a unit
+/// takes longer than its operators do one by one.
+void CpuProber::measureUnderLoad(ProbedCluster &found) {
+  if (job.mesh().size() == 1)
+    return;
+  at::NoGradGuard noGrad;
+  at::Tensor left = at::ones({kUnitRows, kUnitRows}, at::kFloat),
+             right = left.clone(), product = left.clone();
+  Work multiply = [&] { at::mm_out(product, left, right); };
+  const double alone = timeOnAll(multiply).seconds;
+  const int count = int(std::ceil(kUnitSeconds / alone));
+  double slowest = 0;
+  for (int i = 0; i < kUnits; ++i) {
+    job.barrier("begin of the probe's work under load");
+    double own = time({}, [&] {
+      for (int j = 0; j < count; ++j)
+        multiply();
+    });
+    std::vector<double> all = job.gather({&own, 1}, "exchange of the probe");
+    slowest += *std::max_element(all.begin(), all.end());
+  }
+  found.sustained = std::min(kUnits * count * alone / slowest, 1.0);
 }
 
 } // namespace

@@ -41,7 +41,7 @@ public:
   // The link of a GPU is faster than a host's memory, and up to ten transfers
   // follow each other, as in nccl-tests.
   TransferLimits limits() const override {
-    return {kProbeWindow, 0.1, 10, true};
+    return {kProbeWindow, 0.1, 4, 10, true};
   }
   size_t mostPart(uint32_t ranks) const override;
   double time(std::initializer_list<StreamId> streams,

@@ -5,9 +5,17 @@
 #include "operators/TorchTypes.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/softmax.h>
 #include <cmath>
 #include <random>
 
@@ -44,6 +52,29 @@ SteadyTime timeOfByte(const SteadyTimer &time) {
   at::NoGradGuard noGrad;
   at::Tensor from = at::ones({kCopiedBytes}, at::kByte), to = from.clone();
   return over(time([&] { to.copy_(from); }), 2 * double(kCopiedBytes));
+}
+
+SteadyTime timeOfPointwiseByte(const SteadyTimer &time) {
+  at::NoGradGuard noGrad;
+  constexpr int64_t rows = 512, columns = 1024;
+  at::Tensor x = at::randn({rows, columns}, at::kFloat), weight = x[0].clone();
+  auto [normed, mean, deviation] =
+      at::native_layer_norm(x, {columns}, weight, weight, 1e-5);
+  at::Tensor shares = at::softmax(x, -1);
+  // The matrices that each operator below reads and writes.
+  constexpr int matrices = 3 + 2 + 3 + 2 + 3 + 2 + 3;
+  return over(time([&] {
+                at::add(x, normed);
+                at::gelu(x);
+                at::gelu_backward(x, normed);
+                at::_softmax(x, -1, false);
+                at::_softmax_backward_data(x, shares, -1, at::kFloat);
+                at::native_layer_norm(x, {columns}, weight, weight, 1e-5);
+                at::native_layer_norm_backward(x, normed, {columns}, mean,
+                                               deviation, weight, weight,
+                                               {true, true, true});
+              }),
+              double(matrices) * double(x.nbytes()));
 }
 
 SteadyTime timeOfLaunch(const SteadyTimer &time) {

@@ -23,6 +23,11 @@ SteadyTime timeOfFlop(DType type, const SteadyTimer &time);
 /// too large for any cache.
 SteadyTime timeOfByte(const SteadyTimer &time);
 
+/// Returns the seconds for a byte that is read or written by those operators of
+/// a transformer's block that are no products, in both passes: addition, GELU,
+/// softmax and layer norm of 512 rows of 1,024 elements.
+SteadyTime timeOfPointwiseByte(const SteadyTimer &time);
+
 /// Returns the seconds of a nearly empty operator.
 SteadyTime timeOfLaunch(const SteadyTimer &time);
 

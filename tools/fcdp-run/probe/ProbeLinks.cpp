@@ -10,7 +10,6 @@ namespace fcdp::run {
 
 namespace {
 
-constexpr size_t kGrowthOfTransfers = 4;
 /// The bytes of copies that touch all memory first, and of copies in both
 /// directions.
 constexpr size_t kBlock = 4 << 20;
@@ -83,7 +82,7 @@ std::vector<TimedSize> LinkProbe::measureSizes(const Transfer &transfer,
       scatter.bandwidth = std::max(scatter.bandwidth, found.scatter);
       return times;
     }
-    bytes = std::min(bytes * kGrowthOfTransfers, transfer.mostBytes);
+    bytes = std::min(bytes * limits.growth, transfer.mostBytes);
     inRow = std::clamp(int(kRowSeconds / median), 1, limits.mostInRow);
   }
 }

@@ -266,12 +266,14 @@ std::string toYaml(const ProbedCluster &cluster) {
           "  flops:\n";
   text += describeFlops(cluster);
   // The rates are what operators have reached, not peaks.
-  text += entry("compute_efficiency", "1") + entry("memory_efficiency", "1") +
+  text += entry("compute_efficiency", "1") +
+          entry("memory_efficiency", spell(cluster.memoryEfficiency)) +
           entry("launch_latency", spell(cluster.launchLatency));
   if (cluster.gpu)
     text += describeGpu(cluster);
   else if (!cluster.products.empty())
-    text += describeProducts(cluster.products);
+    text += describeProducts(cluster.products) +
+            entry("sustained", spell(cluster.sustained));
   text += "host:\n" + entry("memory", std::to_string(cluster.hostMemory));
   if (cluster.gpu)
     text += describeHostBandwidth(cluster.hostBandwidth) +

@@ -110,6 +110,11 @@ struct ProbedCluster {
   /// Bytes of a rank's device and of a node's host memory.
   uint64_t deviceMemory = 0, hostMemory = 0;
   double memoryBandwidth = 0; ///< bytes per second, read and written
+  /// The share of it, at most 1, that operators reach which are no products.
+  double memoryEfficiency = 1;
+  /// The share of all rates, at most 1, that CPUs reach while all ranks work
+  /// and wait for each other. That of GPUs is below.
+  double sustained = 1;
   double f64 = 0, f32 = 0, bf16 = 0, f16 = 0; ///< operations per second
   double launchLatency = 0;                   ///< seconds
   /// The rate in bytes of values per second at which they are coded, and at

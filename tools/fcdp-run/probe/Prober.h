@@ -26,6 +26,8 @@ struct TransferLimits {
   size_t mostCopied;
   /// After a transfer that takes longer than this, no larger size is tried.
   double longSeconds;
+  /// The ratio of a size to the one before it.
+  size_t growth;
   /// The most transfers between two readings of the clock.
   int mostInRow;
   /// Whether device and host have separate memories.

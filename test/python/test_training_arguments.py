@@ -120,3 +120,15 @@ def test_the_page_has_all_that_is_refused() -> None:
         by_advice.setdefault(advice, []).append(f"`{name}`")
     for advice, names in by_advice.items():
         assert f"| {', '.join(names)} | {advice} |" in page
+
+
+def test_ranks_that_the_trainer_does_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accelerate does not read the variables of srun: all ranks would train on the same rows."""
+    for name in ("RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    place = {"SLURM_PROCID": 1, "SLURM_LOCALID": 1, "SLURM_NODEID": 0}
+    for name, value in {"SLURM_STEP_NUM_TASKS": 2, "SLURM_STEP_NUM_NODES": 1, **place}.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(StepError, match="expected 2 processes, as the launcher started, got 1.*torchrun") as raised:
+        CompiledTrainer(nn.Linear(2, 2), arguments(tmp_path), train_dataset=[])
+    assert raised.value.code == "misuse"

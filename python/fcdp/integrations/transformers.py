@@ -20,6 +20,8 @@ import fcdp
 from fcdp.call import replaced_forward
 from fcdp.errors import StepError
 from fcdp.integrations.training_arguments import check_arguments, refuse
+from fcdp.loop.install import load_library
+from fcdp.loop.job import find_launch
 from fcdp.loop.optimizer import optimizer_options
 from fcdp.modes import in_mode
 
@@ -51,6 +53,11 @@ class CompiledTrainer(Trainer):
                 refuse(name, kwargs[name], "leave it out: a compiled evaluation returns the loss alone")
         super().__init__(*args, **kwargs)
         check_arguments(self.args)
+        load_library()
+        ranks = find_launch().num_ranks
+        if ranks != self.args.world_size:
+            text = f"expected {ranks} processes, as the launcher started, got {self.args.world_size}, which Accelerate knows of"
+            raise StepError("misuse", f"{text}: start the script with torchrun, which sets RANK and WORLD_SIZE")
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             refuse("accelerate's configuration", "FSDP or DeepSpeed", "start the script with torchrun")
         self._options = dict(step_options or {})

@@ -9,8 +9,9 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "call an ATen operator";
   let description = [{
-    Calls the functional ATen operator `callee`, spelled `NAMESPACE.OP.OVERLOAD`
-    as in PyTorch, with arguments by the names of its schema. Arguments that
+    Calls the functional operator `callee`, of ATen or the runtime's own (`fcdp`),
+    spelled `NAMESPACE.OP.OVERLOAD` as in PyTorch, with arguments by the names of
+    its schema. Arguments that
     equal their default may be omitted. An argument is an operand, a list of
     operands (`none` for an absent tensor) or a literal: an integer, a float,
     `true` or `false`, a string, a list of these, `none`, a data type (`f32`),

@@ -174,7 +174,9 @@ static const llvm::StringSet<> &fresh() {
       "aten.var_mean",
       "aten.where",
       "aten.zeros",
-      "aten.zeros_like"};
+      "aten.zeros_like",
+      "fcdp.packed_attention",
+      "fcdp.packed_attention_backward"};
   return names;
 }
 
@@ -228,7 +230,9 @@ static const llvm::StringMap<Work> &works() {
       {"aten.scalar_tensor", Work::Fill},
       {"aten.scaled_dot_product_attention", Work::Attention},
       {"aten.zeros", Work::Fill},
-      {"aten.zeros_like", Work::Fill}};
+      {"aten.zeros_like", Work::Fill},
+      {"fcdp.packed_attention", Work::Attention},
+      {"fcdp.packed_attention_backward", Work::AttentionBackward}};
   return names;
 }
 

@@ -135,7 +135,9 @@ static void addConvolutionBackward(OperatorWork &work, CallOp call) {
 static constexpr unsigned kForwardProducts = 2;
 
 /// Adds `products` matrix products of the size of query x key. A causal kernel
-/// computes half of them. A kernel that is given a mask computes all.
+/// computes half of them. A kernel that is given a mask computes all. Packed
+/// attention counts as that of one document, because the documents of a row are
+/// not known before the step.
 static void addAttention(OperatorWork &work, CallOp call, unsigned products) {
   RankedTensorType query = getTensor(call, "query"),
                    key = getTensor(call, "key");
@@ -144,7 +146,9 @@ static void addAttention(OperatorWork &work, CallOp call, unsigned products) {
   double rows = query.getDimSize(query.getRank() - 2),
          columns = key.getDimSize(key.getRank() - 2),
          depth = query.getShape().back();
-  double share = isTrue(call.getArgument("is_causal")) ? 0.5 : 1;
+  bool isCausal = isTrue(call.getArgument("is_causal")) ||
+                  call.getCallee().starts_with("fcdp.packed_attention");
+  double share = isCausal ? 0.5 : 1;
   bool isMasked = getTensor(call, "attn_mask") || getTensor(call, "attn_bias");
   work.attention = {columns, depth, products > kForwardProducts, isMasked};
   addProduct(work, query.getElementType(),

@@ -58,6 +58,13 @@ static std::string describe(const Node &node) {
   return ("node '" + node.name + "' (" + node.target + ")").str();
 }
 
+/// Returns whether the runtime has the operator, beside those of ATen
+/// (runtime/operators/OwnOperators.cpp).
+static bool isRuntimesOwn(StringRef callee) {
+  return callee == "fcdp.packed_attention.default" ||
+         callee == "fcdp.packed_attention_backward.default";
+}
+
 /// Returns the callee of aten.call, or an error if the node is not a functional
 /// operator.
 static Expected<StringRef> getCallee(const Node &node) {
@@ -81,7 +88,7 @@ static Expected<StringRef> getCallee(const Node &node) {
       any_of(parts, [](StringRef part) { return part.empty(); }))
     return makeError(describe(node) + " is no operator: expected a target "
                                       "'torch.ops.NAMESPACE.OP.OVERLOAD'");
-  if (parts.front() != "aten")
+  if (parts.front() != "aten" && !isRuntimesOwn(callee))
     return makeError(describe(node) +
                      " is none of PyTorch's own operators (aten), and the "
                      "runtime calls no other");
@@ -193,8 +200,9 @@ static bool isInOtherKernels(aten::CallOp call) {
       auto from = factor.getDefiningOp<aten::CallOp>();
       return from && from.getCallee() == "aten.rsqrt.default";
     });
-  return call.getCallee() ==
-         "aten._scaled_dot_product_flash_attention_for_cpu.default";
+  return call.getCallee() == "fcdp.packed_attention.default" ||
+         call.getCallee() ==
+             "aten._scaled_dot_product_flash_attention_for_cpu.default";
 }
 
 /// Records the order of dimensions in the memory of the call's result, because

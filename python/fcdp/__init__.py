@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fcdp.exporter import Exported, export
     from fcdp.loop.compile import compile
     from fcdp.loop.step import Step
+    from fcdp.packed import packed_attention
 
 __all__ = [
     "ExportError",
@@ -30,6 +31,7 @@ __all__ = [
     "empty_weights",
     "export",
     "open_input",
+    "packed_attention",
     "reference",
 ]
 
@@ -52,6 +54,10 @@ def __getattr__(name: str) -> Any:
         from fcdp.loop import step
 
         return step.Step
+    if name == "packed_attention":
+        from fcdp import packed
+
+        return packed.packed_attention
     if name in ("Exported", "export"):
         from fcdp import exporter
 

@@ -28,7 +28,7 @@ def check_operators(joint: ExportedProgram) -> None:
                 f"the step calls '{node.target}'{_place(node)}, which chooses or repeats a part of it at run time: "
                 "use torch.where, or a loop of fixed length"
             )
-        if name and not name.startswith("aten::"):
+        if name and not name.startswith(("aten::", "fcdp::")):
             raise ExportError(
                 f"the step calls '{name}'{_place(node)}, which is not part of PyTorch's own library, "
                 f"and the runtime has no other; {_hint(name)}"

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls ATen operators through the dispatcher, boxed.
+// Calls ATen operators through the dispatcher, boxed, and the runtime's own
+// operators.
 #include "operators/ArgConversion.h"
 #include "operators/OperatorRules.h"
+#include "operators/OwnOperators.h"
 #include "operators/PreparedOp.h"
 
 #include <ATen/core/List.h>
@@ -76,56 +78,65 @@ private:
   void storeResults(StepState &state);
   void clearLists();
 
+  const c10::FunctionSchema &schema() const {
+    return own ? own->schema : op->schema();
+  }
+
   const plan::AtenCallT &call;
-  c10::OperatorHandle op;
+  const OwnOperator *own;
+  /// Libtorch's, unless it is the runtime's own.
+  std::optional<c10::OperatorHandle> op;
   std::vector<ArgumentSource> sources;
   /// The schema returns one value per entry of call.results.
   bool returnsOneEach = true;
 };
 
 AtenCall::AtenCall(const plan::AtenCallT &call)
-    : call(call), op(findOperator(call)) {
-  checkRules();
+    : call(call), own(findOwnOperator(call.callee, call.overload)) {
+  if (!own) {
+    op = findOperator(call);
+    checkRules();
+  }
   checkNames();
   checkAliases();
   checkReturns();
-  const auto &arguments = op.schema().arguments();
+  const auto &arguments = schema().arguments();
   sources.reserve(arguments.size());
   for (const c10::Argument &argument : arguments)
     sources.push_back(resolve(argument));
 }
 
 void AtenCall::checkRules() const {
-  std::string refusal = refusalOf(call, op.schema());
+  std::string refusal = refusalOf(call, op->schema());
   if (!refusal.empty())
     throw std::runtime_error("'" + fullName(call) + "' " + refusal);
 }
 
 void AtenCall::checkNames() const {
-  const auto &arguments = op.schema().arguments();
+  const auto &arguments = schema().arguments();
   for (const auto &given : call.args) {
     bool known = std::any_of(
         arguments.begin(), arguments.end(),
         [&](const c10::Argument &a) { return a.name() == given->name; });
     if (!known)
       throw std::runtime_error("there is no argument '" + given->name +
-                               "' in " + toString(op.schema()));
+                               "' in " + toString(schema()));
   }
 }
 
 void AtenCall::checkAliases() const {
-  for (const c10::Argument &value : op.schema().returns())
+  for (const c10::Argument &value : schema().returns())
     if (call.alias == plan::Alias::fresh && value.alias_info())
       throw std::runtime_error(
           "the compiler took the result for new memory, but in this libtorch "
           "it may be an argument's: " +
-          toString(op.schema()) +
+          toString(schema()) +
           "; compile with an fcdp-compile whose table "
           "of operators fits this libtorch");
 }
 
 void AtenCall::checkReturns() {
-  const auto &returns = op.schema().returns();
+  const auto &returns = schema().returns();
   for (const c10::Argument &value : returns) {
     const c10::Type *element = listElement(*value.real_type());
     if (element && isTensor(*element))
@@ -275,7 +286,10 @@ void AtenCall::run(StepState &state) {
   state.stack.clear();
   for (ArgumentSource &source : sources)
     push(source, state);
-  op.callBoxed(state.stack);
+  if (own)
+    own->run(state.stack);
+  else
+    op->callBoxed(state.stack);
   clearLists();
   storeResults(state);
   state.drop(call.free);

@@ -24,6 +24,9 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     `fcdp.dim_order`; a result is copied if the kernel's order differs. Numbers differ
     only because the kernels sum in another order.
 
+    The runtime's own attention by documents (`fcdp.packed_attention`) is for CPUs. It
+    becomes attention under the mask that keeps documents apart, which all layers share.
+
     An RMS norm is about 7 calls in an export from a CPU, and its backward pass about
     16. They become `_fused_rms_norm` and `_fused_rms_norm_backward`. The pass
     recognizes the calls of `nn.RMSNorm` and of Transformers' models by their

@@ -3,6 +3,7 @@
 #include "CudaAttention.h"
 #include "CudaNorms.h"
 #include "CudaStatistics.h"
+#include "PackedMasks.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Transforms/PipelineOptions.h"
@@ -93,7 +94,7 @@ FailureOr<double> RetargetPass::getComputeCapability() {
 }
 
 LogicalResult RetargetPass::toCuda(func::FuncOp function, double capability) {
-  if (failed(checkCalls(function)) ||
+  if (failed(checkCalls(function)) || failed(maskPackedAttention(function)) ||
       failed(retargetAttention(function, capability)))
     return failure();
   if (fuseNorms)

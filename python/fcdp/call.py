@@ -3,6 +3,7 @@
 
 import contextlib
 import inspect
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fcdp.caches import without_caches
+from fcdp.caches import CROSSES, restart, without_caches
 from fcdp.errors import ExportError
 from fcdp.suggestions import did_you_mean
 from fcdp.torch_private import pytree
@@ -21,9 +22,8 @@ LossFn = Callable[[Any, Any], torch.Tensor]
 # does not find their gradients.
 INPUT_PREFIX = "fcdp_input_"
 
-# The positions of tokens, by their name in Transformers. If they restart within a row, and there is no mask,
-# Transformers treats the row as several documents, between which there is no attention.
-POSITIONS = "position_ids"
+# The positions of tokens, by their name in Transformers.
+_POSITIONS = "position_ids"
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ class Call:
     With `loss_fn`, the last input is its target and is not passed to `forward`.
 
     Inputs with tensors are the step's inputs. Others (flags, numbers, None) are constants of the step. Inputs that
-    `full_masks` names are all ones in every step, and "position_ids" beside them never restart in a row. Otherwise the
-    loss is NaN.
+    `full_masks` names are all ones in every step. Otherwise the loss is NaN.
     """
 
     given: dict[str, Any]
@@ -77,10 +76,6 @@ class Call:
         """Has the graph state what it relies on. Sessions find it there, and refuse other inputs by name."""
         for name in self.full_masks:
             loss = torch.where((given[name] == 1).all(), loss, torch.nan)
-        if self.full_masks and _has_positions(given):
-            positions = given[POSITIONS]
-            is_one_document = (positions[:, 1:] - positions[:, :-1] == 1).all()
-            loss = torch.where(is_one_document, loss, torch.nan)
         return loss
 
 
@@ -217,25 +212,10 @@ def _check_full(given: dict[str, Any], full_masks: Collection[str]) -> None:
             )
         if mask.device.type != "meta" and not (mask == 1).all():
             raise ExportError(f"full_masks: expected only ones in the example input '{name}', which has other elements")
-    if full_masks and _has_positions(given) and given[POSITIONS].device.type != "meta":
-        _check_positions(given[POSITIONS], full_masks)
-
-
-def _has_positions(given: Mapping[str, Any]) -> bool:
-    """Whether there are positions of one number for each token."""
-    positions = given.get(POSITIONS)
-    is_tensor = isinstance(positions, torch.Tensor) and positions.dim() == 2
-    return is_tensor and not positions.is_floating_point() and positions.dtype is not torch.bool
-
-
-def _check_positions(positions: torch.Tensor, full_masks: Collection[str]) -> None:
-    if not (positions[:, 1:] - positions[:, :-1] == 1).all():
+    positions = given.get(_POSITIONS)
+    if full_masks and isinstance(positions, torch.Tensor) and restart(positions):
         masks = ", ".join(f"'{name}'" for name in full_masks)
-        raise ExportError(
-            f"full_masks: expected '{POSITIONS}' that count up by one in each row, got positions that restart, as in rows of "
-            f"several documents. With a mask of ones, attention goes over the boundary of documents: leave {masks} out of the "
-            "inputs, so that Transformers keeps documents apart"
-        )
+        warnings.warn(f"full_masks: {CROSSES} there is no mask: leave {masks} out of the inputs", stacklevel=4)
 
 
 @contextlib.contextmanager
@@ -266,7 +246,7 @@ def loss_forward(model: nn.Module, call: Call) -> Iterator[None]:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     names = [INPUT_PREFIX + name for name in call.names]
     step.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])
-    with without_caches(model), replaced_forward(model, step):
+    with without_caches(model, call.given.get("use_cache") is not False), replaced_forward(model, step):
         yield
 
 

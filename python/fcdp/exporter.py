@@ -21,6 +21,7 @@ from fcdp.attributes import unchanged_attributes
 from fcdp.call import INPUT_PREFIX, Call, LossFn, loss_forward, make_call
 from fcdp.casting import warn_of_rounded_buffers
 from fcdp.check import blaming_eager, check_archive, check_program
+from fcdp.documents import attend_by_document
 from fcdp.eager import StepResult, as_eager, eager_loss, eager_step, fake_mode_of, place_of
 from fcdp.empty import off_meta, unmarked, without_values
 from fcdp.errors import ExportError, shows_torch_messages, with_lines_of_torch
@@ -132,8 +133,7 @@ def export(
 
     full_masks: inputs that are all ones in every micro-batch, such as "attention_mask" of batches without padding.
     Masks of attention that depend on them are then replaced, like masks that depend on no input. Sessions refuse a
-    batch in which an element of such an input is not 1, or "position_ids" beside it restart in a row; the loss of the
-    graph is NaN then.
+    batch in which an element of such an input is not 1; the loss of the graph is NaN then.
 
     autocast: with torch.bfloat16, forward pass and loss run under torch.autocast with this type. By default the
     caller's autocast applies.
@@ -293,6 +293,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
                 with checks_of_matrices_as_operators():
                     start_stage("tracing the backward pass")
                     joint = joint_program(forward)
+                attend_by_document(joint)
             check_operators(joint)
             return joint
     except ExportError:

@@ -38,11 +38,11 @@ class KnownValues:
     def __init__(self, graph: fx.Graph, inputs: Mapping[str, torch.Tensor], wanted: Iterable[fx.Node]) -> None:
         """inputs: the known values of placeholders by name."""
         nodes = list(graph.nodes)
-        self._needed = _with_ancestors(wanted)
-        changes = [(node, _with_ancestors(changed_by(node))) for node in nodes if changed_by(node)]
+        self._needed = with_ancestors(wanted)
+        changes = [(node, with_ancestors(changed_by(node))) for node in nodes if changed_by(node)]
         # A write may be to a view of a value, which has an ancestor in common with it.
         while more := [node for node, changed in changes if node not in self._needed and changed & self._needed]:
-            self._needed |= _with_ancestors(more)
+            self._needed |= with_ancestors(more)
         self._last_users: dict[fx.Node, fx.Node] = {}
         for node in reversed(nodes):
             for source in node.all_input_nodes:
@@ -90,7 +90,8 @@ def callee_of(node: fx.Node) -> fx.GraphModule | None:
     return graphs[0] if len(graphs) == 1 and node.op == "call_function" else None
 
 
-def _with_ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+def with_ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    """Returns nodes, and all that they are computed of."""
     found: set[fx.Node] = set()
     waiting = list(nodes)
     while waiting:

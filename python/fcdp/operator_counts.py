@@ -9,6 +9,9 @@ from torch.export import ExportedProgram
 
 from fcdp.torch_private import is_view, operator_name, pytree
 
+# A whole step may have the first in place of the second (fcdp.documents).
+_SAME = {"fcdp::packed_attention": "aten::_scaled_dot_product_flash_attention_for_cpu"}
+
 
 class OperatorCounts:
     """The operators of the forward pass of a program by the module that calls them, and the bytes of their results."""
@@ -21,7 +24,7 @@ class OperatorCounts:
             name = operator_name(node.target) if node.op == "call_function" else ""
             # The backward pass reads detached values.
             if name and "module" in label and not label["backward"] and name not in ("aten::detach", "aten::alias"):
-                self._operators.setdefault(label["module"], Counter())[name] += 1
+                self._operators.setdefault(label["module"], Counter())[_SAME.get(name, name)] += 1
                 if not is_view(node.target):
                     self._bytes[label["module"]] += _bytes_of(node.meta.get("val"))
 

@@ -19,16 +19,7 @@ namespace {
 
 /// A fact about a value.
 struct KnownValue {
-  enum Kind {
-    Input,
-    Slice,
-    Difference,
-    IsOne,
-    DifferenceIsOne,
-    AllOne,
-    AllDifferencesOne,
-    Nan
-  } kind;
+  enum Kind { Input, IsOne, AllOne, Nan } kind;
   size_t input = 0;
 };
 
@@ -62,42 +53,24 @@ private:
     if (name == "aten::scalar_tensor")
       return isNumber(call, 0, NAN) ? std::optional(KnownValue{KnownValue::Nan})
                                     : std::nullopt;
-    if (name == "aten::slice")
-      return derive(call, {{KnownValue::Input, KnownValue::Slice},
-                           {KnownValue::Slice, KnownValue::Slice}});
-    if (name == "aten::sub")
-      return difference(call);
     if (name == "aten::eq" && isNumber(call, 1, 1))
-      return derive(call,
-                    {{KnownValue::Input, KnownValue::IsOne},
-                     {KnownValue::Difference, KnownValue::DifferenceIsOne}});
+      return derive(call, KnownValue::Input, KnownValue::IsOne);
     if (name == "aten::all" && call.overload.empty())
-      return derive(
-          call, {{KnownValue::IsOne, KnownValue::AllOne},
-                 {KnownValue::DifferenceIsOne, KnownValue::AllDifferencesOne}});
+      return derive(call, KnownValue::IsOne, KnownValue::AllOne);
     if (name == "aten::where")
       note(call);
     return std::nullopt;
   }
 
-  /// Returns the fact that follows from that of the first argument.
-  std::optional<KnownValue>
-  derive(const plan::AtenCallT &call,
-         std::initializer_list<std::pair<KnownValue::Kind, KnownValue::Kind>>
-             steps) const {
+  /// Returns the fact that follows from the fact `from` about the first
+  /// argument.
+  std::optional<KnownValue> derive(const plan::AtenCallT &call,
+                                   KnownValue::Kind from,
+                                   KnownValue::Kind to) const {
     std::optional<KnownValue> given = fact(call, 0);
-    for (auto [from, to] : steps)
-      if (given && given->kind == from)
-        return KnownValue{to, given->input};
-    return std::nullopt;
-  }
-
-  std::optional<KnownValue> difference(const plan::AtenCallT &call) const {
-    std::optional<KnownValue> one = fact(call, 0), other = fact(call, 1);
-    if (!one || !other || one->kind != KnownValue::Slice ||
-        other->kind != KnownValue::Slice || one->input != other->input)
+    if (!given || given->kind != from)
       return std::nullopt;
-    return KnownValue{KnownValue::Difference, one->input};
+    return KnownValue{to, given->input};
   }
 
   void note(const plan::AtenCallT &call) {
@@ -105,12 +78,8 @@ private:
                               otherwise = fact(call, 2);
     const bool isNan = (otherwise && otherwise->kind == KnownValue::Nan) ||
                        isNumber(call, 2, NAN);
-    if (!condition || !isNan)
-      return;
-    if (condition->kind == KnownValue::AllOne)
+    if (condition && isNan && condition->kind == KnownValue::AllOne)
       rules[condition->input] = InputRule::Ones;
-    if (condition->kind == KnownValue::AllDifferencesOne)
-      rules[condition->input] = InputRule::Counts;
   }
 
   /// Returns the fact about an argument that is one tensor.
@@ -178,7 +147,6 @@ std::string describeBrokenRule(InputRule rule, const plan::InputT &input,
                                const Shape &shape,
                                std::span<const std::byte> data) {
   const int64_t elements = numElements(shape);
-  const int64_t row = shape.empty() ? 1 : shape.back();
   for (int64_t i = 0; rule != InputRule::None && i < elements; ++i) {
     const double value = loadElement(input, data, i);
     if (rule == InputRule::Ones && value != 1)
@@ -186,13 +154,6 @@ std::string describeBrokenRule(InputRule rule, const plan::InputT &input,
              ", and the step was exported with full_masks, which says that all "
              "are 1: leave the mask out of full_masks, or pad with another "
              "value";
-    if (rule == InputRule::Counts && i % row != 0 &&
-        value != loadElement(input, data, i - 1) + 1)
-      return "element " + std::to_string(i) +
-             " does not count up by one from the one before it, as in a row of "
-             "several documents, and the step was exported with full_masks, "
-             "where attention would cross their boundary: leave the mask out "
-             "of the inputs";
   }
   return "";
 }

@@ -16,15 +16,11 @@ namespace fcdp {
 enum class InputRule {
   None,
   /// All elements are 1.
-  Ones,
-  /// Each element is greater by one than the one before it in the last
-  /// dimension.
-  Counts
+  Ones
 };
 
 /// Finds the rules from the plan's operations: where(all(x == 1), loss, NaN),
-/// in which x is an input, or the difference of two slices of it. Returns one
-/// rule for each input of the plan.
+/// in which x is an input. Returns one rule for each input of the plan.
 std::vector<InputRule> findInputRules(const StepPlan &plan);
 
 /// Returns a message on the element of a tensor for `input` that breaks the

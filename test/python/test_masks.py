@@ -15,7 +15,6 @@ import fcdp
 from fcdp import exporter
 from fcdp.call import make_call
 from fcdp.check import replay
-from fcdp.errors import ExportError
 from fcdp.masks import Pattern, pattern_of
 
 TIME, WIDTH = 6, 8
@@ -53,6 +52,7 @@ def export(model: nn.Module, given: object, path: Path) -> ExportedProgram:
 def export_as_traced(model: nn.Module, given: object, path: Path, monkeypatch: pytest.MonkeyPatch) -> ExportedProgram:
     with monkeypatch.context() as patched:
         patched.setattr(exporter, "simplify_masks", lambda forward, inputs: None)
+        patched.setattr(exporter, "attend_by_document", lambda joint: None)
         return export(model, given, path)
 
 
@@ -277,31 +277,6 @@ def test_padding_that_is_declared_to_be_full(tmp_path: Path) -> None:
     torch.testing.assert_close(loss, model(**given).loss.detach())
     given["attention_mask"][1, 3] = 0
     assert replay(program, make_call(model, given, None)).loss.isnan()
-
-
-def test_full_masks_of_packed_rows(tmp_path: Path) -> None:
-    """Positions that restart in the example are refused; others make the loss NaN, as another element of the mask does."""
-
-    class Positioned(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.fc = nn.Linear(4, 4)
-
-        def forward(self, x: torch.Tensor, attention_mask: torch.Tensor, position_ids: torch.Tensor) -> torch.Tensor:
-            return (self.fc(x) * position_ids[..., None] * attention_mask[..., None]).square().mean()
-
-    mask, whole = torch.ones(2, 6, dtype=torch.int64), torch.arange(6).repeat(2, 1)
-    packed = torch.cat([torch.arange(4), torch.arange(2)]).repeat(2, 1)
-    given = {"x": torch.randn(2, 6, 4), "attention_mask": mask, "position_ids": whole}
-    full, path = ["attention_mask"], tmp_path / "step.pt2"
-    with pytest.raises(ExportError, match="'position_ids' that count up by one in each row, got positions that restart"):
-        fcdp.export(Positioned(), {**given, "position_ids": packed}, path, full_masks=full)
-    model = Positioned()
-    fcdp.export(model, {**given, "position_ids": packed}, path)
-    fcdp.export(model, given, path, full_masks=full)
-    program = torch.export.load(path)
-    assert replay(program, make_call(model, given, None, full)).loss.isfinite()
-    assert replay(program, make_call(model, {**given, "position_ids": packed}, None)).loss.isnan()
 
 
 def test_full_masks_are_inputs_of_ones(tmp_path: Path) -> None:

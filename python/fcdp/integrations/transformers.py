@@ -376,4 +376,5 @@ def _with_hint(error: StepError) -> StepError:
     if error.code != "input mismatch":
         return error
     hint = "all batches have one shape: pad rows to one length (padding='max_length'), and set dataloader_drop_last=True"
+    hint += "; in place of DataCollatorWithFlattening, use fcdp.integrations.packing.PaddedFlattening"
     return StepError(error.code, f"{error}; {hint}")

@@ -153,6 +153,33 @@ def test_attention(tmp_path: Path, name: str, capability: float) -> None:
         assert fake_loss.device.type == "cuda"
 
 
+def test_attention_by_documents(tmp_path: Path) -> None:
+    """It is attention under a mask that is made of the documents of each batch."""
+
+    class Packed(Attention):
+        def mask(self, keep: torch.Tensor) -> torch.Tensor:
+            documents = torch.cumsum(keep[:1] < 0.3, 1)
+            causal = torch.ones(keep.shape, dtype=torch.bool).tril()
+            return (documents[:, None, :, None] == documents[:, None, None, :]) & causal
+
+    torch.manual_seed(0)
+    case = Case(key_heads=2)
+    model = Packed(case)
+    fcdp.export(model, inputs_of(case), tmp_path / "step.pt2")
+    before = imported(tmp_path / "step.pt2")
+    after = imported(tmp_path / "step.pt2", "--fcdp-retarget=target=cuda")
+    assert sum(call.startswith("fcdp.packed_attention") for call in before.calls()) == 2
+    efficient = "aten._scaled_dot_product_efficient_attention"
+    attention = [call for call in after.calls() if "attention" in call]
+    assert attention == [f"{efficient}.default", f"{efficient}_backward.default"]
+    values = {**{n: p.detach() for n, p in model.named_parameters()}, **inputs_of(case)}
+    loss, gradients = before.run(lambda kind, symbol: values[symbol], "cpu")
+    new_loss, new_gradients = after.run(lambda kind, symbol: values[symbol], "cpu")
+    torch.testing.assert_close(new_loss, loss)
+    torch.testing.assert_close(new_gradients, gradients, rtol=1e-4, atol=1e-5)
+    check_types(after)
+
+
 class Norm(nn.Module):
     """A norm between two linear layers, whose input has a second user."""
 

@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -213,13 +213,23 @@ class Step:
         has some rows, as FSDP2 has them. Buffers are whole.
         """
         values: dict[str, torch.Tensor] = {}
+        for names, value in self.each_value(sharded):
+            if value is not None:
+                values.update(dict.fromkeys(names, value))
+        return values
+
+    def each_value(
+        self, sharded: bool = False, but: Collection[str] = ()
+    ) -> Iterator[tuple[Sequence[str], torch.Tensor | None]]:
+        """Collective. Yields what `state_dict` returns one by one, with its names: rank 0 has one tensor at a time.
+
+        All ranks go through all of it. The value is None on other ranks than 0 if it is whole. `but`: names that are
+        left out, on all ranks the same.
+        """
         for state in self._states:
             names, role, _, persistent = state
-            if role == VALUE and persistent:
-                value = self._get_state(state, sharded)
-                if value is not None:
-                    values.update(dict.fromkeys(names, value))
-        return values
+            if role == VALUE and persistent and not any(name in but for name in names):
+                yield names, self._get_state(state, sharded)
 
     def optimizer_state_dict(self, sharded: bool = False) -> dict[str, dict[str, torch.Tensor]]:
         """Collective. Returns {parameter: {"step": ..., "exp_avg": ..., ...}} on rank 0, and {} elsewhere.

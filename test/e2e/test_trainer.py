@@ -21,13 +21,39 @@ pytestmark = pytest.mark.xdist_group("trainer")
 EVALUATED = {"eval_strategy": "steps", "eval_steps": 2, "eval_on_start": True}
 SAVED = {"save_strategy": "steps", "save_steps": 4, "save_total_limit": 2}
 ACCUMULATED = (1, 2, 4)
-PRETRAINED = {**EVALUATED, "max_steps": 3, "per_device_eval_batch_size": 5}
+PRETRAINED = {**EVALUATED, "max_steps": 3, "per_device_eval_batch_size": 5, "include_for_metrics": ["loss"]}
 BEST = {"load_best_model_at_end": True, "learning_rate": 0.3, "save_steps": 2, "max_grad_norm": 5.0}
+# Batches of 4, 8 and 12 tokens.
+SEVERAL = {"dynamic": True, "lengths": [8, 12]}
+MEASURED = {**SEVERAL, "metrics": True, "evaluate": True}
+# Whole epochs of steps that change nothing.
+GROUPED = {
+    "train_sampling_strategy": "group_by_length",
+    "num_train_epochs": 3,
+    "max_steps": -1,
+    "learning_rate": 0.0,
+    "neftune_noise_alpha": 20,
+}
 # Each is trained by both.
 SETTINGS: dict[str, dict[str, Any]] = {
     # Rows of different numbers of tokens, two micro-batches, groups, clipping, warm-up, and evaluations of 10 rows by 3.
     "default": {"arguments": {**EVALUATED, **SAVED}, "evaluate": True},
-    "sgd": {"arguments": {"average_tokens_across_devices": False, "max_grad_norm": 0.0, "optim": "sgd"}},
+    "sgd": {
+        "arguments": {
+            **EVALUATED,
+            **SAVED,
+            "save_steps": 2,
+            "load_best_model_at_end": True,
+            "metric_for_best_model": "accuracy",
+            "learning_rate": 1.0,
+            "average_tokens_across_devices": False,
+            "max_grad_norm": 0.0,
+            "optim": "sgd",
+            "include_for_metrics": ["loss"],
+            "include_num_input_tokens_seen": "non_padding",
+        },
+        **MEASURED,
+    },
     "smoothing": {
         "arguments": {"label_smoothing_factor": 0.1, "activation_checkpointing": True, "num_train_epochs": 1, "max_steps": -1}
     },
@@ -46,7 +72,11 @@ class Jobs:
         run_ranks(SCRIPT, [self.folder, json.dumps(jobs)], environments, timeout=600)
 
     def result(self, name: str) -> dict[str, Any]:
-        return json.loads((self.folder / name / "result.json").read_text())
+        return self.results(name)[0]
+
+    def results(self, name: str) -> list[dict[str, Any]]:
+        """Returns the result of each rank."""
+        return [json.loads(path.read_text()) for path in sorted((self.folder / name).glob("result-*.json"))]
 
     def logged(self, name: str, key: str) -> list[float]:
         result = self.result(name)
@@ -57,7 +87,7 @@ class Jobs:
         return load_file(self.folder / name / "model" / "model.safetensors")
 
     def assert_same(self, name: str, expected: str, tolerance: float = TOLERANCE, but: frozenset[str] = frozenset()) -> None:
-        for key in {"loss", "grad_norm", "learning_rate", "eval_loss", "epoch"} - but:
+        for key in {"loss", "grad_norm", "learning_rate", "eval_loss", "epoch", "num_input_tokens_seen"} - but:
             assert self.logged(name, key) == pytest.approx(self.logged(expected, key), rel=tolerance), key
         found, wanted = self.parameters(name), self.parameters(expected)
         assert found.keys() == wanted.keys()
@@ -80,6 +110,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
             {"name": "resumed", "kind": "compiled", "resume": checkpoint("compiled-default")},
             {"name": "from-plain", "kind": "compiled", "resume": checkpoint("plain-default")},
             {"name": "best", "kind": "compiled", "arguments": {**EVALUATED, **SAVED, **BEST}, "evaluate": True},
+            {"name": "grouped", "kind": "compiled", "rows": 8, "arguments": GROUPED, "dynamic": True, "lengths": [12]},
         ],
     )
     return jobs
@@ -91,12 +122,15 @@ def one_rank(two_ranks: Jobs, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
     whole = str(two_ranks.folder / "compiled-default" / "checkpoint-4")
     broken = tmp_path_factory.mktemp("broken") / "checkpoint-4"
     shutil.copytree(whole, broken, ignore=shutil.ignore_patterns("fcdp"))
-    epochs = {"num_train_epochs": 2, "max_steps": -1}
+    epochs = {"num_train_epochs": 2, "max_steps": -1, "eval_strategy": "epoch"}
     jobs.run(
         1,
         [
-            {"name": "plain", "kind": "plain", "rows": 8, "arguments": epochs},
-            {"name": "compiled", "kind": "compiled", "rows": 8, "arguments": epochs},
+            # The last batch that is evaluated has one row.
+            {"name": "plain", "kind": "plain", "rows": 8, "arguments": epochs, "evaluate": True},
+            {"name": "compiled", "kind": "compiled", "rows": 8, "arguments": epochs, "evaluate": True},
+            {"name": "several", "kind": "compiled", "dynamic": True},
+            {"name": "short", "kind": "compiled", "dynamic": True, "lengths": [4, 8]},
             # As many rows of a step as on two ranks.
             {"name": "resumed", "kind": "compiled", "resume": whole, "arguments": {"gradient_accumulation_steps": 4}},
             {"name": "broken", "kind": "compiled", "resume": str(broken), "arguments": {"gradient_accumulation_steps": 4}},
@@ -109,6 +143,7 @@ def one_rank(two_ranks: Jobs, tmp_path_factory: pytest.TempPathFactory) -> Jobs:
                     "pretrained": True,
                     "evaluate": True,
                     "arguments": {**PRETRAINED, "gradient_accumulation_steps": micro_batches},
+                    **(MEASURED if micro_batches == 1 else {}),
                 }
                 for micro_batches in ACCUMULATED
                 for kind in ("plain", "compiled")
@@ -140,6 +175,29 @@ def test_settings_of_trainer(two_ranks: Jobs, name: str, tolerance: float) -> No
     assert bool(two_ranks.logged(f"compiled-{name}", "grad_norm")) == (name != "sgd")
 
 
+def test_metrics_and_predictions(two_ranks: Jobs, one_rank: Jobs) -> None:
+    """They are those of Trainer on the same weights: rows of several lengths, the last batch smaller or filled up."""
+    plain, compiled = (two_ranks.logged(f"{kind}-sgd", "eval_accuracy") for kind in ("plain", "compiled"))
+    assert len(plain) == 5 and compiled == plain and plain[-1] == max(plain[1:]) > plain[0]
+    assert two_ranks.logged("compiled-sgd", "eval_rows") == two_ranks.logged("compiled-sgd", "eval_losses") == [10] * 5
+    for result in (*two_ranks.results("compiled-sgd"), one_rank.result("pretrained-compiled-1")):
+        predicted = result["predicted"]
+        assert predicted["equal"] and predicted["shape"] == [7, 12]
+        found, expected = predicted["metrics"]
+        assert found["test_loss"] == expected["test_loss"] and found["test_accuracy"] == expected["test_accuracy"]
+
+
+def test_rows_grouped_by_length(two_ranks: Jobs) -> None:
+    """Each row is in one batch of an epoch, though each rank has a random state of its own. Embeddings are noisy."""
+    seen = [result["seen"] for result in two_ranks.results("grouped")]
+    epochs = [[*seen[0][i : i + 4], *seen[1][i : i + 4]] for i in range(0, 12, 4)]
+    assert [len(rows) for rows in seen] == [12, 12]
+    assert all(sorted(epoch) == sorted(epochs[0]) and len({*map(tuple, epoch)}) == 8 for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+    first, *others = two_ranks.logged("grouped", "loss")
+    assert all(1e-4 < abs(other - first) < 0.5 for other in others)
+
+
 def test_resumes(two_ranks: Jobs) -> None:
     """From its own checkpoint bit for bit, and from one of Trainer."""
     folder = two_ranks.folder / "compiled-default"
@@ -169,7 +227,8 @@ def test_a_model_of_from_pretrained(one_rank: Jobs, micro_batches: int) -> None:
     name = f"pretrained-compiled-{micro_batches}"
     one_rank.assert_same(name, f"pretrained-plain-{micro_batches}")
     assert len(one_rank.logged(name, "loss")) == 3 and len(one_rank.logged(name, "eval_loss")) == 4
-    assert one_rank.result(name)["training"]
+    # The model itself is evaluated where there are metrics.
+    assert one_rank.result(name)["training"] == (micro_batches > 1)
     # What is dropped is never trained.
     found, begin = one_rank.parameters(name), load_file(one_rank.folder / name / "pretrained" / "model.safetensors")
     values = [key for key in found if "v_proj" in key]
@@ -180,5 +239,9 @@ def test_refused(one_rank: Jobs) -> None:
     """Epochs whose last step is smaller, a checkpoint without states, and an evaluation of nothing, which was NaN."""
     assert "gradient_accumulation_steps: a compiled step cannot honour 2; choose a divisor of 5" in one_rank.result("rest")["error"]
     assert "dataloader_drop_last: a compiled step cannot honour False; set it to True" in one_rank.result("last")["error"]
+    several, short = one_rank.result("several")["error"], one_rank.result("short")["error"]
+    assert "'input_ids': expected the shape of the first batch, [2, " in several
+    assert "give CompiledTrainer lengths=[128, 256, ...]" in several
+    assert "'input_ids' has rows of 12 elements, and the greatest of lengths is 8: add a greater one, or cut rows" in short
     assert "evaluate: expected 11 rows or more on each of 1 ranks, got 10 in all" in one_rank.result("none")["error"]
     assert "bad weights: " in one_rank.result("broken")["error"] and "was not saved whole" in one_rank.result("broken")["error"]

@@ -2,13 +2,14 @@
 """Settings of Transformers' Trainer that a compiled step cannot honour are refused by name."""
 
 import dataclasses
+import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from transformers import TrainingArguments
+from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, T5Config, T5ForConditionalGeneration, TrainingArguments
 
 from fcdp.errors import StepError
 from fcdp.integrations import training_arguments
@@ -26,7 +27,8 @@ def test_defaults_are_accepted(tmp_path: Path) -> None:
 
 def test_all_settings_are_known() -> None:
     """A setting that Transformers adds is refused until it is looked at."""
-    known = training_arguments._HONOURED | training_arguments._REFUSED.keys() | set(training_arguments._PARTLY)
+    known = training_arguments._HONOURED | training_arguments._REFUSED.keys()
+    known |= {*training_arguments._PARTLY, *training_arguments._WITHOUT_EFFECT}
     assert known == {field.name for field in dataclasses.fields(TrainingArguments)}
 
 
@@ -36,14 +38,13 @@ def test_all_settings_are_known() -> None:
         ({"fp16": True}, "fp16: a compiled step cannot honour True; use bf16=True, or a model in float16"),
         ({"bf16_full_eval": True}, "bf16_full_eval: .* evaluations have the types of steps"),
         ({"torch_compile": True}, "torch_compile: .* the step is compiled already"),
-        ({"neftune_noise_alpha": 5.0}, "neftune_noise_alpha: .* 5.0; add the noise in the model's own forward"),
+        ({"neftune_noise_alpha": 5.0}, None),
         ({"auto_find_batch_size": True}, "auto_find_batch_size: .* set per_device_train_batch_size"),
-        ({"eval_do_concat_batches": False}, "eval_do_concat_batches: .* returns the loss alone"),
-        ({"include_for_metrics": ["loss"]}, "include_for_metrics: .* returns the loss alone"),
+        ({"eval_do_concat_batches": False, "include_for_metrics": ["loss"]}, None),
         ({"save_on_each_node": True}, "save_on_each_node: .* a folder that all nodes share"),
         ({"ddp_find_unused_parameters": False}, None),
-        ({"ddp_bucket_cap_mb": 25}, "ddp_bucket_cap_mb: .* nothing is wrapped in DistributedDataParallel"),
-        ({"train_sampling_strategy": "batch_rebalance"}, "train_sampling_strategy: .* as many rows"),
+        ({"ddp_broadcast_buffers": True}, "ddp_broadcast_buffers: .* each rank has its own buffers, and rank 0's are saved"),
+        ({"train_sampling_strategy": "batch_rebalance"}, "train_sampling_strategy: .* the same number of rows"),
         ({"accelerator_config": {"even_batches": False}}, "accelerator_config: .*even_batches=False"),
         ({"activation_checkpointing_kwargs": {"offload": True}}, "activation_checkpointing_kwargs: .*offload=True"),
         ({"activation_checkpointing_kwargs": {"use_reentrant": True}}, "set use_reentrant=False"),
@@ -58,6 +59,12 @@ def test_refused(tmp_path: Path, settings: dict[str, Any], message: str | None) 
     with pytest.raises(StepError, match=message) as raised:
         check_arguments(arguments(tmp_path, **settings))
     assert raised.value.code == "misuse"
+
+
+def test_without_effect(tmp_path: Path) -> None:
+    given = {"ddp_bucket_cap_mb": 25, "ddp_find_unused_parameters": True, "torch_empty_cache_steps": 5}
+    with pytest.warns(UserWarning, match="^ddp_find_unused_parameters, ddp_bucket_cap_mb, torch_empty_cache_steps: no effect"):
+        check_arguments(arguments(tmp_path, **given))
 
 
 @pytest.mark.parametrize("name", ["fsdp", "deepspeed"])
@@ -88,8 +95,9 @@ class Model(nn.Module):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"compute_metrics": len}, "compute_metrics: .* returns the loss alone"),
-        ({"preprocess_logits_for_metrics": len}, "preprocess_logits_for_metrics: .* returns the loss alone"),
+        ({"step_options": {"more_inputs": []}}, "step_options.'more_inputs'.: .* give CompiledTrainer lengths="),
+        ({"lengths": [8, 4]}, "lengths: expected numbers that grow"),
+        ({"pad": {"x": 1}}, "pad: expected lengths="),
         ({"step_options": {"micro_batches": 2}}, "step_options.'micro_batches'.: .* set what TrainingArguments have"),
     ],
 )
@@ -109,8 +117,45 @@ def test_the_model_does_not_run(tmp_path: Path) -> None:
     trainer.create_optimizer()
     with pytest.raises(StepError, match="its step is compiled"):
         trainer.model_wrapped(torch.ones(1, 2), torch.ones(1, 1))
-    with pytest.raises(StepError, match="prediction_step"):
-        trainer.prediction_step(trainer.model, {}, True)
+
+
+def test_a_batch_of_another_length_leads_to_lengths(tmp_path: Path) -> None:
+    """After the step was compiled, too; before it is, test_trainer.py has one."""
+    trainer = CompiledTrainer(Model(), arguments(tmp_path))
+    trainer.step, trainer._shapes = types.SimpleNamespace(run=None), {"x": (4, 2), "labels": (4, 1)}
+    trainer.create_optimizer()
+    trainer.accelerator.gradient_state._set_sync_gradients(True)
+    with pytest.raises(StepError, match=r"'x': expected the shape of the first batch, \[4, 2\], got \[4, 3\]; all .* lengths="):
+        trainer.training_step(trainer.model, {"x": torch.ones(4, 3), "labels": torch.ones(4, 1)})
+
+
+def test_evaluates_and_predicts_without_a_step(tmp_path: Path) -> None:
+    """Nothing was trained, and no step is needed for a model that runs in plain PyTorch."""
+    rows = [{"x": torch.ones(2) * i, "labels": torch.ones(1)} for i in range(5)]
+    args = arguments(tmp_path, per_device_eval_batch_size=2, disable_tqdm=True)
+    trainer = CompiledTrainer(Model(), args)
+    losses = [((trainer.model.layer(row["x"]) - 1) ** 2).item() for row in rows]
+    with pytest.warns(UserWarning, match="evaluate: the step has no evaluation, so this runs in plain PyTorch"):
+        found = trainer.evaluate(rows)
+    assert found["eval_loss"] == pytest.approx(sum(losses) / 5)
+    assert trainer.predict(rows).metrics["test_loss"] == found["eval_loss"]
+
+
+class CompiledSeq2SeqTrainer(CompiledTrainer, Seq2SeqTrainer):
+    """Predicts by generation."""
+
+
+def test_generates(tmp_path: Path) -> None:
+    """Arguments that only Seq2SeqTrainingArguments have are those of the model's own generation."""
+    given = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "per_device_eval_batch_size": 2}
+    args = Seq2SeqTrainingArguments(str(tmp_path), predict_with_generate=True, generation_max_length=5, **given)
+    torch.manual_seed(0)
+    config = T5Config(vocab_size=17, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, decoder_start_token_id=0)
+    model = T5ForConditionalGeneration(config)
+    rows = [{"input_ids": torch.arange(4) + i, "labels": torch.arange(3)} for i in range(3)]
+    found, expected = (kind(model, args).predict(rows) for kind in (CompiledSeq2SeqTrainer, Seq2SeqTrainer))
+    assert found.predictions.shape[0] == 3 and (found.predictions == expected.predictions).all()
+    assert found.metrics["test_loss"] == expected.metrics["test_loss"]
 
 
 def test_the_page_has_all_that_is_refused() -> None:

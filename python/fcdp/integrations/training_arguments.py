@@ -2,6 +2,7 @@
 """Refuses settings of Transformers' TrainingArguments that a compiled step cannot honour."""
 
 import dataclasses
+import warnings
 from typing import Any
 
 from fcdp.errors import StepError
@@ -13,7 +14,7 @@ _HONOURED = frozenset(
     lr_scheduler_kwargs warmup_steps optim optim_args weight_decay adam_beta1 adam_beta2 adam_epsilon
     optim_target_modules gradient_accumulation_steps average_tokens_across_devices max_grad_norm
     label_smoothing_factor bf16 tf32 activation_checkpointing activation_checkpointing_kwargs gradient_checkpointing
-    gradient_checkpointing_kwargs logging_strategy logging_steps logging_first_step log_on_each_node
+    gradient_checkpointing_kwargs neftune_noise_alpha logging_strategy logging_steps logging_first_step log_on_each_node
     logging_nan_inf_filter include_num_input_tokens_seen log_level log_level_replica disable_tqdm report_to run_name
     project trackio_space_id trackio_bucket_id trackio_static_space_id eval_strategy eval_steps eval_delay
     per_device_eval_batch_size prediction_loss_only eval_on_start save_only_model save_strategy save_steps
@@ -22,12 +23,17 @@ _HONOURED = frozenset(
     restore_callback_states_from_checkpoint full_determinism seed data_seed accelerator_config dataloader_drop_last
     dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers dataloader_prefetch_factor
     dataloader_multiprocessing_context dataloader_in_order remove_unused_columns label_names length_column_name
+    eval_do_concat_batches eval_use_gather_object eval_accumulation_steps include_for_metrics batch_eval_metrics
     ddp_backend ddp_timeout skip_memory_metrics use_cache do_train do_eval do_predict resume_from_checkpoint local_rank
     """.split()
 )
 
-_LOSS_ALONE = "leave it out: a compiled evaluation returns the loss alone"
-_NO_DDP = "leave it out: nothing is wrapped in DistributedDataParallel"
+# Seq2SeqTrainingArguments have these. The model itself generates, with the step's values.
+_GENERATION = ("predict_with_generate", "generation_max_length", "generation_num_beams", "generation_config")
+
+# These tune work of PyTorch that a compiled step does not have.
+_WITHOUT_EFFECT = ("ddp_find_unused_parameters", "ddp_bucket_cap_mb", "ddp_static_graph", "torch_empty_cache_steps")
+
 _STRATEGY = "leave it out, and choose how states are sharded by step_options={'strategy': ...}"
 _COMPILED = "leave it out: the step is compiled already"
 
@@ -41,25 +47,15 @@ _REFUSED = {
     "torch_compile_mode": _COMPILED,
     "use_liger_kernel": "leave it out: its kernels are no operators of PyTorch",
     "liger_kernel_config": "leave it out: its kernels are no operators of PyTorch",
-    "neftune_noise_alpha": "add the noise in the model's own forward",
-    "torch_empty_cache_steps": "leave it out: the memory of a step is planned",
     "auto_find_batch_size": "set per_device_train_batch_size; step_options={'options': ['--device-memory=...']} says at "
     "once whether it fits",
-    "eval_do_concat_batches": _LOSS_ALONE,
-    "eval_use_gather_object": _LOSS_ALONE,
-    "eval_accumulation_steps": _LOSS_ALONE,
-    "include_for_metrics": _LOSS_ALONE,
-    "batch_eval_metrics": _LOSS_ALONE,
-    "enable_jit_checkpoint": "set save_steps",
+    "enable_jit_checkpoint": "set save_steps: a signal reaches the ranks at different steps",
     "save_on_each_node": "let output_dir be a folder that all nodes share",
     "parallelism_config": _STRATEGY,
     "fsdp": _STRATEGY,
     "fsdp_config": _STRATEGY,
     "deepspeed": _STRATEGY,
-    "ddp_find_unused_parameters": _NO_DDP,
-    "ddp_bucket_cap_mb": _NO_DDP,
-    "ddp_broadcast_buffers": _NO_DDP,
-    "ddp_static_graph": _NO_DDP,
+    "ddp_broadcast_buffers": "leave it out: each rank has its own buffers, and rank 0's are saved",
     "debug": "leave it out: modules do not run in a compiled step",
 }
 
@@ -68,16 +64,22 @@ _PARTLY = ("use_cpu", "train_sampling_strategy")
 
 
 def check_arguments(args: Any) -> None:
-    """Raises StepError that names the first setting that cannot be honoured, and what to use instead."""
+    """Raises StepError that names the first setting that cannot be honoured, and what to use instead.
+
+    Warns on rank 0 of those that have no effect.
+    """
+    idle = [name for name in _WITHOUT_EFFECT if getattr(args, name, None)]
+    if idle and args.process_index == 0:
+        warnings.warn(f"{', '.join(idle)}: no effect on a compiled step", stacklevel=3)
     for field in dataclasses.fields(args):
         value = getattr(args, field.name)
-        if field.name in _HONOURED or field.name in _PARTLY or _is_default(field, value):
+        if field.name in (*_HONOURED, *_PARTLY, *_GENERATION, *_WITHOUT_EFFECT) or _is_default(field, value):
             continue
         refuse(field.name, value, _REFUSED.get(field.name, "leave it out: this version of fcdp does not know it"))
     if args.device.type != "cpu":
         refuse("use_cpu", args.use_cpu, "set it to True: the step places its memory on the GPU itself")
     if args.train_sampling_strategy == "batch_rebalance":
-        refuse("train_sampling_strategy", "batch_rebalance", "use another one: all micro-batches have as many rows")
+        refuse("train_sampling_strategy", "batch_rebalance", "use 'group_by_length': all micro-batches have the same number of rows")
     if not args.accelerator_config.even_batches:
         refuse("accelerator_config", "even_batches=False", "leave it out: all ranks have as many batches")
     if (args.activation_checkpointing_kwargs or {}).get("offload"):

@@ -6,19 +6,23 @@ import itertools
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate.utils import convert_outputs_to_fp32, find_batch_size
+from accelerate.utils import broadcast, convert_outputs_to_fp32, find_batch_size, gather_object
 from torch import nn
+from torch.utils.data import Sampler
 from transformers import Trainer, TrainerCallback
+from transformers.trainer_pt_utils import LengthGroupedSampler
 from transformers.trainer_utils import EvalLoopOutput, get_last_checkpoint, has_length
 
 import fcdp
 from fcdp.call import replaced_forward
 from fcdp.errors import StepError
+from fcdp.integrations.lengths import Lengths, shapes_of
 from fcdp.integrations.training_arguments import check_arguments, refuse
 from fcdp.loop.install import load_library
 from fcdp.loop.job import find_launch
@@ -31,26 +35,52 @@ _ITEMS = "num_items_in_batch"
 # A constant among the inputs of an evaluation. The mode of the model does not say it: `train` may be overridden.
 _EVALUATION = "fcdp_evaluation"
 # The Trainer's arguments decide these.
-_OWN_OPTIONS = ("optimizer", "micro_batches", "loss_fn", "eval_inputs", "seed")
+_OF_ARGUMENTS = "set what TrainingArguments have for it"
+_OF_LENGTHS = "give CompiledTrainer lengths=[128, 256, ...] and pad={...}"
+_OWN_OPTIONS = {
+    **dict.fromkeys(("optimizer", "micro_batches", "loss_fn", "eval_inputs", "seed"), _OF_ARGUMENTS),
+    **dict.fromkeys(("more_inputs", "pad"), _OF_LENGTHS),
+}
 # Batches of an evaluation that are in memory at the same time.
 _EVALUATED_TOGETHER = 64
+_ONE_SHAPE = (
+    "all batches have one shape: give CompiledTrainer lengths=[128, 256, ...], to which rows are padded, or pad rows to one "
+    "length (padding='max_length'); in place of DataCollatorWithFlattening, use fcdp.integrations.packing.PaddedFlattening; for "
+    "the rows of a batch, set dataloader_drop_last=True"
+)
+# Why an evaluation of the loss is not compiled.
+_PLAIN_EVALUATION = (
+    "the step has no evaluation, so this runs in plain PyTorch on the processors: give CompiledTrainer an eval_dataset, and a "
+    "train_dataset, with which it is compiled"
+)
 
 
 class CompiledTrainer(Trainer):
     """Takes the arguments of Trainer, and trains with a step of fcdp.compile.
 
     step_options: further arguments of fcdp.compile, such as {"strategy": "hsdp", "options": ["--master=f32"]}.
+    lengths: the numbers of elements that rows may have, such as [128, 256, 512], for batches of several lengths: the
+        step is exported and compiled for each, and runs in the smallest that the batches of all ranks fit into. For a
+        model with an encoder and a decoder they are pairs, such as [(256, 64), (512, 128)].
+    pad: the values with which inputs are padded up to a length, by name, such as {"weights": 0}. Tokens, labels, masks,
+        types and positions are known (the pad token of `processing_class`, -100, 0, 0, 0). None: the input has no
+        length.
 
     Forward pass, `compute_loss`, backward pass, clipping and update of all micro-batches are one compiled step, which
     the last `training_step` before an update runs. The data, the learning rate, logs, callbacks, evaluations and
-    checkpoints are the Trainer's. Settings that a compiled step cannot honour raise StepError. `step` is the open step,
-    or None.
+    checkpoints are the Trainer's. Evaluations of the loss are compiled. Metrics and predictions need outputs, for which
+    `model` runs in plain PyTorch with the step's values. Settings that a compiled step cannot honour raise StepError.
+    `step` is the open step, or None.
     """
 
-    def __init__(self, *args: Any, step_options: Mapping[str, Any] | None = None, **kwargs: Any):
-        for name in ("compute_metrics", "preprocess_logits_for_metrics"):
-            if kwargs.get(name) is not None:
-                refuse(name, kwargs[name], "leave it out: a compiled evaluation returns the loss alone")
+    def __init__(
+        self,
+        *args: Any,
+        step_options: Mapping[str, Any] | None = None,
+        lengths: Sequence[int | tuple[int, int]] = (),
+        pad: Mapping[str, float | None] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(*args, **kwargs)
         check_arguments(self.args)
         load_library()
@@ -58,12 +88,17 @@ class CompiledTrainer(Trainer):
         if ranks != self.args.world_size:
             text = f"expected {ranks} processes, as the launcher started, got {self.args.world_size}, which Accelerate knows of"
             raise StepError("misuse", f"{text}: start the script with torchrun, which sets RANK and WORLD_SIZE")
+        # The Trainer's own hook cannot be traced.
+        self.neftune_noise_alpha = None
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             refuse("accelerate's configuration", "FSDP or DeepSpeed", "start the script with torchrun")
         self._options = dict(step_options or {})
         for name in _OWN_OPTIONS:
             if name in self._options:
-                refuse(f"step_options['{name}']", self._options[name], "set what TrainingArguments have for it")
+                refuse(f"step_options['{name}']", self._options[name], _OWN_OPTIONS[name])
+        self._lengths = self._make_lengths(lengths, pad or {}) if lengths else None
+        if pad and not lengths:
+            raise StepError("misuse", f"pad: expected lengths=[...], up to which inputs are padded, beside {dict(pad)!r}")
         self.step: fcdp.Step | None = None
         self._optimizer: list[str] = []
         self._rates: list[float] = []
@@ -71,6 +106,13 @@ class CompiledTrainer(Trainer):
         self._resumed: Path | None = None
         self._data_seed: int | None = None
         self._has_run_folder = False
+        # The open step has these: shapes of its batches, the names of its frozen parameters, and whether `model` has
+        # their values on all ranks.
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._eval_shapes: dict[str, tuple[int, ...]] = {}
+        self._eval_rows: int | None = None
+        self._frozen: set[str] = set()
+        self._has_frozen = False
         self.add_callback(_CheckEpochs)
 
     # The methods that the Trainer's loop calls.
@@ -109,6 +151,13 @@ class CompiledTrainer(Trainer):
             torch.manual_seed(self._data_seed)
             return super().get_train_dataloader()
 
+    def _get_train_sampler(self, *args: Any, **kwargs: Any) -> Sampler | None:
+        sampler = super()._get_train_sampler(*args, **kwargs)
+        if isinstance(sampler, LengthGroupedSampler):
+            seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+            return _Common(sampler, lambda: seed + int(self.state.epoch or 0))
+        return sampler
+
     def training_step(self, model: nn.Module, inputs: Mapping[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         """Returns the loss of all micro-batches, for the last of them, and 0 for the others."""
         # Trainer.training_step does it, too: a model of from_pretrained is in evaluation mode before.
@@ -117,12 +166,11 @@ class CompiledTrainer(Trainer):
         if not self.accelerator.sync_gradients:
             return torch.zeros((), device=self.args.device)
         batches, self._micro_batches = self._micro_batches, []
+        if self.step is None:
+            self._check_shapes(batches)
         step = self.step or self._compile(batches[0])
         step.learning_rate = self._rate()
-        try:
-            loss = step.run(batches)
-        except StepError as error:
-            raise _with_hint(error) from None
+        loss = step.run([self._lengths.fitted(batch) if self._lengths else _like(self._shapes, batch) for batch in batches])
         return loss.to(self.args.device, torch.float32)
 
     def evaluation_loop(
@@ -133,25 +181,41 @@ class CompiledTrainer(Trainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        if description == "Prediction":
-            raise StepError("misuse", "predict: a compiled step returns the loss alone; save the model, and use Trainer")
+        loss_alone = self.args.prediction_loss_only if prediction_loss_only is None else prediction_loss_only
+        if description == "Prediction" or not loss_alone or not self._can_evaluate():
+            if description != "Prediction" and loss_alone and not self._needs_outputs() and self.args.process_index == 0:
+                warnings.warn(f"evaluate: {_PLAIN_EVALUATION}", stacklevel=3)
+            self.update_model()
+            with replaced_forward(self.model, self._forward()):
+                return super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
         self.callback_handler.eval_dataloader = dataloader
+        step = self.step or self._compile(self._train_example())
         state, sums, rows = self.accelerator.gradient_state, torch.zeros(2, dtype=torch.float64), 0
         batches: list[dict[str, Any]] = []
         counts: list[int] = []
+        is_updated = False
         for inputs in dataloader:
-            batches.append(self._evaluated(inputs))
-            counts.append(find_batch_size(inputs) or 1)
+            size = find_batch_size(inputs) or 1
+            counted = size
             if state.end_of_dataloader and state.remainder > 0:
                 # The rest repeats rows of the beginning.
-                counts[-1] = max(0, min(counts[-1], state.remainder - self.args.process_index * counts[-1]))
-            rows += counts[-1]
+                counted = max(0, min(size, state.remainder - self.args.process_index * size))
+            rows += counted
+            if size != self._eval_rows:
+                # On one rank, the last batch has the rows that are left.
+                if not is_updated:
+                    self.update_model()
+                is_updated = True
+                sums += self._weighted([self._plain_loss(inputs)], [counted])
+            else:
+                batches.append(self._evaluated(inputs))
+                counts.append(counted)
             if len(batches) == _EVALUATED_TOGETHER:
-                sums += self._evaluate_batches(batches, counts)
+                sums += self._weighted(self._evaluate_batches(step, batches), counts)
                 batches, counts = [], []
             self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
         if batches:
-            sums += self._evaluate_batches(batches, counts)
+            sums += self._weighted(self._evaluate_batches(step, batches), counts)
         sums = self.accelerator.reduce(sums)
         dataset = getattr(dataloader, "dataset", None)
         samples = len(dataset) if has_length(dataset) else rows * self.args.world_size
@@ -164,9 +228,6 @@ class CompiledTrainer(Trainer):
         metrics = {f"{metric_key_prefix}_loss": (sums[0] / sums[1]).item()}
         return EvalLoopOutput(predictions=None, label_ids=None, metrics=metrics, num_samples=samples)
 
-    def prediction_step(self, *args: Any, **kwargs: Any) -> Any:
-        raise StepError("misuse", "prediction_step: a compiled step returns the loss of an evaluation alone")
-
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         if "grad_norm" in logs:
             del logs["grad_norm"]  # The norm of parameters without gradients.
@@ -175,13 +236,14 @@ class CompiledTrainer(Trainer):
         super().log(logs, *args, **kwargs)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        if self.step is not None:
-            values = self.step.state_dict()
-            if self.step.rank == 0:
-                self.model.load_state_dict(values)
+        self._take_values(everywhere=False)
         super().save_model(output_dir, _internal_call)
         if self.step is not None and _internal_call and not self.args.save_only_model:
             self._save_states(Path(output_dir or self.args.output_dir))
+
+    def update_model(self) -> None:
+        """Collective. Gives `model` the values of the open step, on all ranks, for example to generate with it."""
+        self._take_values(everywhere=True)
 
     def close(self) -> None:
         """Collective. Closes the step. `model` has the values that it had, or that were saved or loaded, since."""
@@ -202,12 +264,19 @@ class CompiledTrainer(Trainer):
         optimizer, *groups = self._optimizer
         clip = [f"--clip-norm={self.args.max_grad_norm}"] if self.args.max_grad_norm > 0 else []
         arguments = {**self._options, "options": [*groups, *clip, *self._options.get("options", ())]}
-        if self.eval_dataset is not None:
-            arguments["eval_inputs"] = self._eval_example()
+        if self._lengths:
+            example, *arguments["more_inputs"] = self._lengths.examples(example)
+            arguments["pad"] = self._lengths.pad if arguments["more_inputs"] else None
+        self._shapes, self._eval_rows = shapes_of(example), None
+        self._frozen = {name for name, value in self.model.named_parameters(remove_duplicate=False) if not value.requires_grad}
+        self._has_frozen = False
+        if self.eval_dataset is not None and not self._needs_outputs():
+            arguments["eval_inputs"], self._eval_rows = self._eval_example()
+            self._eval_shapes = shapes_of(arguments["eval_inputs"])
         if self._data_seed is None:
             self._data_seed = torch.random.initial_seed()
         # An evaluation may be what comes first.
-        with in_mode(self.model, training=True), self._loss_as_forward():
+        with in_mode(self.model, training=True), self._loss_as_forward(), self._noise():
             step = fcdp.compile(
                 self.model,
                 example,
@@ -224,9 +293,7 @@ class CompiledTrainer(Trainer):
     def _loss_as_forward(self) -> Iterator[None]:
         """Has the model return the Trainer's loss, until the context ends."""
         model = self.model
-        forward = model.forward
-        if self.args.bf16:
-            forward = convert_outputs_to_fp32(torch.autocast("cpu", torch.bfloat16)(forward))
+        forward = self._forward()
         # Micro-batches are averaged.
         factor = self.args.gradient_accumulation_steps
 
@@ -238,6 +305,52 @@ class CompiledTrainer(Trainer):
 
         with replaced_forward(model, loss):
             yield
+
+    @contextlib.contextmanager
+    def _noise(self) -> Iterator[None]:
+        """Has the embedding of a model that is trained add the noise of NEFTune, until the context ends."""
+        alpha = self.args.neftune_noise_alpha
+        if alpha is None:
+            yield
+            return
+
+        def add_noise(module: nn.Module, _: Any, output: torch.Tensor) -> torch.Tensor:
+            if not module.training:
+                return output
+            most = alpha / math.sqrt(output.shape[1] * output.shape[2])
+            return output + torch.empty_like(output).uniform_(-most, most)
+
+        hook = self.model.get_input_embeddings().register_forward_hook(add_noise)
+        try:
+            yield
+        finally:
+            hook.remove()
+
+    def _forward(self) -> Any:
+        """Returns the model's forward under the Trainer's autocast."""
+        forward = self.model.forward
+        if not self.args.bf16:
+            return forward
+        return convert_outputs_to_fp32(torch.autocast("cpu", torch.bfloat16)(forward))
+
+    def _make_lengths(self, lengths: Sequence[int | tuple[int, int]], pad: Mapping[str, float | None]) -> Lengths:
+        config = getattr(self.model, "config", None)
+        token = getattr(self.processing_class, "pad_token_id", None)
+        if token is None:
+            token = getattr(config, "pad_token_id", None) or 0
+        main = getattr(self.model, "main_input_name", "input_ids")
+        return Lengths(lengths, pad, token, main, bool(getattr(config, "is_encoder_decoder", False)))
+
+    def _check_shapes(self, batches: Sequence[Mapping[str, Any]]) -> None:
+        """Collective. Refuses batches of the first step that differ, or are too long, before anything is compiled."""
+        first, *others = gather_object([shapes_of(batch) for batch in batches])
+        if self._lengths:
+            self._lengths.examples(batches[0])
+            for shapes in (first, *others):
+                self._lengths.fit(shapes)
+            return
+        for shapes in others:
+            _check_same(first, shapes)
 
     def _is_scaled(self, items: Any) -> bool:
         """Whether the loss is a part of that of all micro-batches, by the rule of Trainer.training_step."""
@@ -260,17 +373,49 @@ class CompiledTrainer(Trainer):
         example = _example(inputs, self.get_batch_samples(iter([inputs]), 1, self.args.device)[1])
         return {**example, _EVALUATION: True}
 
-    def _evaluate_batches(self, batches: list[dict[str, Any]], counts: list[int]) -> torch.Tensor:
-        """Collective. Returns the sum of the losses of this rank's rows, and how many they are."""
-        step = self.step or self._compile(self._train_example())
-        try:
-            step.evaluate(batches)
-        except StepError as error:
-            raise _with_hint(error) from None
-        losses, weights = torch.tensor(step.evaluation_losses), torch.tensor(counts, dtype=torch.float64)
-        if self.args.logging_nan_inf_filter and losses.isfinite().any():
-            losses, weights = losses[losses.isfinite()], weights[losses.isfinite()]
-        return torch.stack(((losses * weights).sum(), weights.sum()))
+    def _evaluate_batches(self, step: fcdp.Step, batches: list[dict[str, Any]]) -> list[float]:
+        """Collective. Returns the losses of this rank's batches."""
+        step.evaluate([self._lengths.longest(batch) if self._lengths else _like(self._eval_shapes, batch) for batch in batches])
+        return step.evaluation_losses
+
+    def _weighted(self, losses: list[float], counts: list[int]) -> torch.Tensor:
+        """Returns the sum of the losses of rows, and how many they are."""
+        values, weights = torch.tensor(losses, dtype=torch.float64), torch.tensor(counts, dtype=torch.float64)
+        if self.args.logging_nan_inf_filter and values.isfinite().any():
+            values, weights = values[values.isfinite()], weights[values.isfinite()]
+        return torch.stack(((values * weights).sum(), weights.sum()))
+
+    def _needs_outputs(self) -> bool:
+        """Whether the Trainer's evaluations need more than the loss that a compiled evaluation returns."""
+        is_own = type(self).prediction_step is not Trainer.prediction_step
+        return is_own or self.compute_metrics is not None and not self.args.prediction_loss_only
+
+    def _can_evaluate(self) -> bool:
+        """Whether the step has an evaluation, or will have."""
+        if self._needs_outputs():
+            return False
+        if self.step is None:
+            return self.train_dataset is not None and self.eval_dataset is not None
+        return self._eval_rows is not None
+
+    def _plain_loss(self, inputs: Mapping[str, Any]) -> float:
+        with replaced_forward(self.model, self._forward()), in_mode(self.model, training=False):
+            return super().prediction_step(self.model, inputs, prediction_loss_only=True)[0].item()
+
+    def _take_values(self, everywhere: bool) -> None:
+        """Collective. Gives `model` on rank 0, or on all ranks, the values of the step, one by one."""
+        if self.step is None:
+            return
+        own = dict(self.model.named_parameters(remove_duplicate=False))
+        own.update(self.model.named_buffers(remove_duplicate=False))
+        for names, value in self.step.each_value(but=self._frozen if self._has_frozen else ()):
+            if everywhere and self.step.num_ranks > 1:
+                value = torch.empty_like(own[names[0]], device="cpu").contiguous() if value is None else value.contiguous()
+                broadcast(value.reshape(-1).view(torch.uint8))
+            if value is not None:
+                with torch.no_grad():
+                    own[names[0]].copy_(value)
+        self._has_frozen = self._has_frozen or everywhere
 
     def _train_example(self) -> dict[str, Any]:
         if self.train_dataset is None:
@@ -279,10 +424,12 @@ class CompiledTrainer(Trainer):
         items = self.get_batch_samples(iter([inputs]), 1, self.args.device)[1]
         return _example(inputs, items)
 
-    def _eval_example(self) -> dict[str, Any]:
+    def _eval_example(self) -> tuple[dict[str, Any], int]:
+        """Returns a batch of the evaluation, and how many rows it has."""
         one = next(iter(self.eval_dataset)) if isinstance(self.eval_dataset, dict) else None
         inputs = _first_rows(self.get_eval_dataloader(one), self.args.eval_batch_size, self.args.world_size > 1)
-        return self._evaluated(inputs)
+        example = self._evaluated(inputs)
+        return self._lengths.longest(example) if self._lengths else example, find_batch_size(inputs) or 1
 
     # Checkpoints.
 
@@ -316,6 +463,25 @@ class CompiledTrainer(Trainer):
         if states:
             step.load_optimizer_state_dict(states)
         optimizer.state.clear()
+
+
+class _Common(Sampler):
+    """The order of a sampler that draws from the common random state, on all ranks and after a resumption the same.
+
+    An open step has seeded the random state of each rank with a number of its own.
+    """
+
+    def __init__(self, sampler: Sampler, seed: Callable[[], int]):
+        self._sampler = sampler
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def __iter__(self) -> Iterator[int]:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._seed())
+            return iter(list(self._sampler))
 
 
 class _InLoop(nn.Module):
@@ -372,9 +538,15 @@ def _first_rows(loader: Any, rows: int, is_full: bool) -> Mapping[str, Any]:
         return loader.collate_fn(taken)
 
 
-def _with_hint(error: StepError) -> StepError:
-    if error.code != "input mismatch":
-        return error
-    hint = "all batches have one shape: pad rows to one length (padding='max_length'), and set dataloader_drop_last=True"
-    hint += "; in place of DataCollatorWithFlattening, use fcdp.integrations.packing.PaddedFlattening"
-    return StepError(error.code, f"{error}; {hint}")
+def _like(shapes: Mapping[str, tuple[int, ...]], batch: dict[str, Any]) -> dict[str, Any]:
+    """Returns a batch. Raises StepError if it has other shapes than the first one."""
+    _check_same(shapes, shapes_of(batch))
+    return batch
+
+
+def _check_same(first: Mapping[str, tuple[int, ...]], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    # The step names inputs that it lacks, or does not have.
+    name = next((name for name in first if shapes.get(name, first[name]) != first[name]), None)
+    if name is not None:
+        text = f"'{name}': expected the shape of the first batch, {list(first[name])}, got {list(shapes[name])}; {_ONE_SHAPE}"
+        raise StepError("input mismatch", text)

@@ -255,7 +255,7 @@ def show_calibration(judgement: Judgement, names: list[str]) -> None:
     for one in found:
         print(f"{one.source:<16} {one.model:>7.2f} {one.rows:>4} {one.share:>8.0%}")
     print(f"{'all':<16} {'':>7} {sum(one.rows for one in found):>4} {average_share(found):>8.0%}")
-    print(f"{'none left out':<16} {calibrate(judgement.results):>7.2f}")
+    print(f"{'none left out':<16} {calibrate(judgement.results):>7.2f}, a fit")
 
 
 def show_left_out(judgement: Judgement, names: list[str], quantity: str) -> None:
@@ -351,7 +351,7 @@ def show(judgement: Judgement, sources: list[Source]) -> None:
     show_verdicts(judgement, names)
     show_left_out(judgement, names, RATE)
     show_calibration(judgement, names)
-    print()
+    print("\nto some extent a fit: `sustained` of the presets for H100 and A100 was chosen with such results in sight")
     for source in sources:
         for reason in source.left_out:
             print(f"{source.name}: left out: {reason}")

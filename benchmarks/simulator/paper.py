@@ -74,6 +74,7 @@ MEMORY_MODEL, MEMORY_BATCH, MEMORY = "15B", 8, {"zero3": 34.06, "hpz": 40.92}
 
 def memory(simulator: Simulator) -> Part:
     part = Part(f"FCDP paper, memory of GPT-{MEMORY_MODEL}", "GiB of a GPU: published, predicted")
+    part.fit = "the type of the parameters was chosen with these figures in sight"
     for strategy, published in MEMORY.items():
         found = simulate(simulator, gpt(MEMORY_MODEL), MEMORY_BATCH, "RDMA", 2, strategy)["device_memory"]["bytes"]
         part.rows.append(Row(f"{LARGEST[strategy][0]}, 2 x 8, batch {MEMORY_BATCH} a GPU", published, found / UNIT))
@@ -130,6 +131,7 @@ def fit(model: Footprint) -> tuple[float, float]:
 
 def table5(simulator: Simulator) -> Part:
     part = Part("FCDP paper, Table V", "largest batch of 16 GPUs: published, predicted")
+    part.fit = f"two numbers are fitted to the memory of GPT-{MEMORY_MODEL}, and the rest was chosen with the table in sight"
     models = {size: measure(simulator, size) for size in SIZES}
     growth, extra = fit(models[MEMORY_MODEL])
     same = unfitted = 0
@@ -159,6 +161,7 @@ USES = {"positions": 1}
 
 def table7(simulator: Simulator) -> Part:
     part = Part("FCDP paper, Table VII, LoRA of rank 8", "GB between nodes in a step: published, predicted")
+    part.fit = "the model, the number of nodes and the way of counting were chosen because they give these figures"
     shape = gpt(PEFT_MODEL, lora=8, wire=True)
     steps = {name: simulate(simulator, shape, 1, "RDMA", PEFT_NODES, name) for name in ("zero3", "hpz", "fcdp")}
     zero3, hpz, fcdp = ({run: steps[name]["bytes"][run]["inter"] for run in ("init", "step")} for name in steps)

@@ -43,9 +43,13 @@ class Part:
     rows: list[Row] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    fit: str = ""
+    """What was chosen with these figures in sight. Then they are fits and not predictions."""
 
     def show(self) -> None:
-        print(f"\n{self.source}; {self.unit}")
+        print(f"\n{self.source}; {self.unit.replace('predicted', 'fitted') if self.fit else self.unit}")
+        if self.fit:
+            print(f"  a fit: {self.fit}")
         width = max((len(row.name) for row in self.rows), default=0)
         for row in self.rows:
             print(f"  {row.name:<{width}}  {row.published:>12,.6g} {row.predicted:>12,.6g} {row.error:>+8.1%}  {row.note}".rstrip())

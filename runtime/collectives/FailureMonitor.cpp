@@ -2,13 +2,13 @@
 
 #include "collectives/FailureMonitor.h"
 #include "collectives/PeerWatch.h"
+#include "core/Thread.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <pthread.h>
 
 namespace fcdp {
 namespace {
@@ -312,10 +312,16 @@ FailureMonitor::FailureMonitor(std::shared_ptr<KeyValueStore> beats,
                                FailureMonitorOptions options)
     : state(std::make_unique<State>(std::move(beats), std::move(looks),
                                     std::move(options))) {
-  beater = std::thread([state = state.get()] { state->runBeater(); });
-  looker = std::thread([state = state.get()] { state->runLooker(); });
-  pthread_setname_np(beater.native_handle(), "fcdp-heartbeat");
-  pthread_setname_np(looker.native_handle(), "fcdp-monitor");
+  beater = startThread("fcdp-heartbeat",
+                       [state = state.get()] { state->runBeater(); });
+  try {
+    looker = startThread("fcdp-monitor",
+                         [state = state.get()] { state->runLooker(); });
+  } catch (...) {
+    state->stop();
+    beater.join();
+    throw;
+  }
 }
 
 FailureMonitor::~FailureMonitor() {

@@ -3,6 +3,7 @@
 #include "collectives/Secret.h"
 #include "collectives/Sockets.h"
 #include "collectives/StoreMessage.h"
+#include "core/Thread.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +12,6 @@
 #include <list>
 #include <map>
 #include <poll.h>
-#include <pthread.h>
 #include <set>
 #include <stdexcept>
 #include <sys/eventfd.h>
@@ -109,8 +109,7 @@ StoreServer::Impl::Impl(StoreServerOptions givenOptions)
   }
   ownPort = portOf(listening);
   wake = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  thread = std::thread([this] { run(); });
-  pthread_setname_np(thread.native_handle(), "fcdp-store");
+  thread = startThread("fcdp-store", [this] { run(); });
 }
 
 StoreServer::Impl::~Impl() {

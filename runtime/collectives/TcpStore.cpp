@@ -3,6 +3,7 @@
 #include "collectives/TcpStore.h"
 #include "collectives/Milliseconds.h"
 #include "collectives/Sockets.h"
+#include "core/Thread.h"
 
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
@@ -10,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <future>
-#include <thread>
 
 namespace fcdp {
 namespace {
@@ -137,7 +137,7 @@ void runWithin(double seconds, const std::string &late,
   auto run = std::make_shared<Run>();
   run->work = work;
   std::future<void> done = run->done.get_future();
-  std::thread([run] {
+  startThread("fcdp-connect", [run] {
     try {
       run->work();
       run->done.set_value();

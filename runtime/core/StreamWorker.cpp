@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "core/StreamWorker.h"
-
-#include <pthread.h>
+#include "core/Thread.h"
 
 namespace fcdp {
 
@@ -29,11 +28,7 @@ const char *name(StreamId stream) {
 StreamWorker::StreamWorker(StreamId stream, uint32_t capacity,
                            CommandExecutor &executor, FirstFailure &failure)
     : stream(stream), executor(executor), failure(failure), queue(capacity) {
-  thread = std::thread([this] { run(); });
-  // The name shows in debuggers and `top -H`. The system limits it to 15
-  // characters.
-  std::string title = (std::string("fcdp-") + name(stream)).substr(0, 15);
-  pthread_setname_np(thread.native_handle(), title.c_str());
+  thread = startThread(std::string("fcdp-") + name(stream), [this] { run(); });
 }
 
 StreamWorker::~StreamWorker() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cuda/CollectiveWatch.h"
+#include "core/Thread.h"
 #include "cuda/Seconds.h"
 
 #include <algorithm>
-#include <pthread.h>
 
 namespace fcdp {
 namespace {
@@ -29,8 +29,7 @@ CollectiveWatch::CollectiveWatch(const CollectiveWatchOptions &givenOptions,
                                 cudaHostAllocPortable),
              "cudaHostAlloc");
   std::fill(marks, marks + kNumStreams, Marks{0, 0});
-  thread = std::thread([this] { run(); });
-  pthread_setname_np(thread.native_handle(), "fcdp-watch");
+  thread = startThread("fcdp-watch", [this] { run(); });
 }
 
 CollectiveWatch::~CollectiveWatch() {

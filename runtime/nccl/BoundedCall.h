@@ -3,9 +3,12 @@
 // Runs a call that may block forever on a thread of its own.
 #pragma once
 
+#include "core/Thread.h"
+
 #include <chrono>
 #include <functional>
 #include <future>
+#include <memory>
 #include <nccl.h>
 #include <optional>
 #include <thread>
@@ -19,9 +22,10 @@ public:
   /// `call` must own its data, because it may outlive this object and its
   /// caller.
   explicit BoundedCall(std::function<ncclResult_t()> call) {
-    std::packaged_task<ncclResult_t()> task(std::move(call));
-    future = task.get_future();
-    thread = std::thread(std::move(task));
+    auto task =
+        std::make_shared<std::packaged_task<ncclResult_t()>>(std::move(call));
+    future = task->get_future();
+    thread = startThread("fcdp-nccl", [task] { (*task)(); });
   }
   /// Detaches the thread if the call has not ended.
   ~BoundedCall() {

@@ -4,6 +4,7 @@
 #include "checkpoint/CheckpointFolders.h"
 #include "checkpoint/RankFile.h"
 #include "collectives/KeyValueStore.h"
+#include "core/Thread.h"
 #include "session/SessionClock.h"
 
 #include <ATen/ops/empty.h>
@@ -57,7 +58,7 @@ CheckpointSaver::CheckpointSaver(Setup given)
       layout(setup.plan, setup.step.randomState().size()),
       memory(allocate(bytesOf(layout.ofRank[setup.job.rank()]),
                       setup.plan.target == plan::Target::cuda)),
-      thread([this] { work(); }) {}
+      thread(startThread("fcdp-saver", [this] { work(); })) {}
 
 CheckpointSaver::~CheckpointSaver() {
   {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/TorchSettings.h"
 
+#include "core/Thread.h"
+
 #include <ATen/Parallel.h>
 #include <c10/core/DefaultDtype.h>
 #include <memory>
-#include <thread>
 
 namespace fcdp {
 
@@ -94,7 +95,7 @@ auto valueOf(Get get) -> std::optional<decltype(get())> {
 const at::ThreadLocalState &newThreadState() {
   static const std::unique_ptr<const at::ThreadLocalState> state = [] {
     std::unique_ptr<const at::ThreadLocalState> made;
-    std::thread([&] {
+    startThread("fcdp-settings", [&] {
       made = std::make_unique<const at::ThreadLocalState>();
     }).join();
     return made;

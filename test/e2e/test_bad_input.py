@@ -250,6 +250,18 @@ def test_port_in_use(workshop: Workshop, tmp_path: Path) -> None:
     assert f"port {port} is in use" in line
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("--stepz=4", "unknown option '--stepz=4'; did you mean '--steps=4'?; see fcdp-run --help"),
+        ("--safe-dir", "unknown option '--safe-dir'; did you mean '--save-dir'?; see fcdp-run --help"),
+        ("--steps-of-all", "unknown option '--steps-of-all'; see fcdp-run --help"),
+    ],
+)
+def test_misspelt_options(workshop: Workshop, tmp_path: Path, given: str, message: str) -> None:
+    assert refused_run(workshop, tmp_path, given).endswith(f"fcdp-run: error: {message}")
+
+
 def test_another_libtorch(tmp_path: Path) -> None:
     """A library in front of libtorch has the version of another one. Nothing else is looked at before."""
     source, library = tmp_path / "version.c", tmp_path / "version.so"

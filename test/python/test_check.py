@@ -7,7 +7,8 @@ from torch import nn
 from torch.export import experimental
 
 import fcdp
-from fcdp import exporter
+from fcdp import check, exporter
+from fcdp.call import make_call
 from fcdp.eager import eager_step
 
 
@@ -55,6 +56,19 @@ def test_check_says_that_eager_pytorch_does_not_repeat_its_step(tmp_path):
     with pytest.raises(fcdp.ExportError, match="plain PyTorch does not repeat the model's step .* its loss is .*, and then "):
         fcdp.export(Unrepeated(), tiny_inputs(), tmp_path / "step.pt2")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_memory_for_the_check_is_named(tmp_path):
+    class Full(torch.fx.Interpreter):
+        """Has PyTorch allocate more than there can be, as the operators of a model may."""
+
+        def run_node(self, node):
+            return torch.empty(1 << 60, dtype=torch.uint8)
+
+    path = fcdp.export(Tiny(), tiny_inputs(), tmp_path / "step.pt2", check=False).path
+    message = r"too little memory to compare .*: give check=False, or more memory \(.*allocate memory.*1152921504606846976 bytes"
+    with pytest.raises(fcdp.ExportError, match=message):
+        check.replay(torch.export.load(path), make_call(Tiny(), tiny_inputs(), None), Full)
 
 
 def test_check_can_be_left_out(tmp_path):

@@ -8,6 +8,8 @@ import torch
 from made_checkpoints import model_states, write
 from safetensors.torch import save_file, save_model
 
+from fcdp.checkpoint.cli import main
+
 
 def test_a_checkpoint_has_its_states_and_settings(tmp_path, ckpt):
     folder = write(tmp_path / "step-00000007", model_states(3), world_size=3)
@@ -93,6 +95,12 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, ckpt, make, text):
     done = ckpt("inspect", path)
     assert done.code == 2
     assert done.error.startswith(f"fcdp-ckpt: error: {path}: ") and text in done.error
+
+
+def test_a_misspelt_option_gets_a_suggestion(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["inspect", "--statez", str(tmp_path)])
+    assert "unrecognized arguments: --statez: did you mean '--states'?" in capsys.readouterr().err
 
 
 def test_an_unfinished_checkpoint_is_refused(tmp_path, ckpt):

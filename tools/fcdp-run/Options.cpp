@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
 
+#include "Suggestion.h"
 #include "checkpoint/AdapterFiles.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -58,6 +60,27 @@ InputOption splitInput(const std::string &option, const std::string &text) {
     throw std::runtime_error(option + ": expected NAME=FILE, got '" + text +
                              "'");
   return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+/// Describes the first argument that no option takes.
+std::string describeExtra(const CLI::App &app, const std::string &otherwise) {
+  std::vector<std::string> known;
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &name : option->get_lnames())
+      known.push_back(name);
+  for (const std::string &argument : app.remaining()) {
+    const size_t begin = argument.find_first_not_of('-');
+    if (begin == 0 || begin == argument.npos)
+      continue;
+    const size_t end = std::min(argument.find('='), argument.size());
+    const std::string near =
+        nearestName(argument.substr(begin, end - begin), known);
+    return "unknown option '" + argument + "'" +
+           (near.empty()
+                ? ""
+                : "; did you mean '--" + near + argument.substr(end) + "'?");
+  }
+  return otherwise;
 }
 
 /// Lets all options of integers accept whole numbers with an exponent, such as
@@ -436,6 +459,9 @@ std::optional<Options> parseOptions(int argc, char **argv) {
   } catch (const CLI::CallForHelp &) {
     std::cout << app.help();
     return std::nullopt;
+  } catch (const CLI::ExtrasError &error) {
+    throw std::runtime_error(describeExtra(app, error.what()) +
+                             "; see fcdp-run --help");
   } catch (const CLI::ParseError &error) {
     throw std::runtime_error(std::string(error.what()) +
                              "; see fcdp-run --help");

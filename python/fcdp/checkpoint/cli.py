@@ -24,6 +24,7 @@ from fcdp.checkpoint.optimizer_groups import settings_of
 from fcdp.checkpoint.runs import run_entries
 from fcdp.checkpoint.transformers_names import DIRECTIONS
 from fcdp.errors import printable_line
+from fcdp.suggestions import did_you_mean
 
 _FORMATS = """\
 formats:
@@ -49,7 +50,11 @@ def program() -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
-    options = _parser().parse_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        known = re.findall(r"--[a-z][a-z-]*", options.parser.format_help())
+        name = unknown[0].partition("=")[0]
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}{did_you_mean(name, known)}")
     try:
         return options.run(options)
     except CheckpointError as error:

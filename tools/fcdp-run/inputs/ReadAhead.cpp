@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/ReadAhead.h"
 
+#include "core/Thread.h"
+
 #include <cstring>
 
 namespace fcdp::run {
@@ -10,7 +12,7 @@ ReadAhead::ReadAhead(const std::vector<size_t> &bytes, int64_t first,
     : read(std::move(read)), inspect(std::move(inspect)), number(first) {
   for (size_t size : bytes)
     buffers.emplace_back(size);
-  reader = std::thread([this, last] { readAll(last); });
+  reader = startThread("fcdp-reader", [this, last] { readAll(last); });
 }
 
 ReadAhead::~ReadAhead() {

@@ -4,6 +4,7 @@
 #include "collectives/Secret.h"
 #include "collectives/StoreServer.h"
 #include "core/FileDescriptor.h"
+#include "core/Thread.h"
 #include "launch/ErrorLines.h"
 #include "launch/StopSignals.h"
 #include "output/Failure.h"
@@ -204,6 +205,8 @@ void Ranks::start(const Mesh &mesh, uint32_t rank, PortAnnouncement &port,
   fcntl(errors.reader.get(), F_SETFL, O_NONBLOCK);
   pid_t launcher = getpid();
   pid_t pid = fork();
+  if (pid < 0 && errno == EAGAIN)
+    throw std::runtime_error(noMoreThreads("rank " + std::to_string(rank)));
   if (pid < 0)
     failCall("fork");
   if (pid == 0) {

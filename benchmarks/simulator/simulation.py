@@ -44,7 +44,7 @@ class Part:
     goals: list[Goal] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     fit: str = ""
-    """What was chosen with these figures in sight. Then they are fits and not predictions."""
+    """Names the inputs that were chosen with these figures in sight, which makes them fits and not predictions."""
 
     def show(self) -> None:
         print(f"\n{self.source}; {self.unit.replace('predicted', 'fitted') if self.fit else self.unit}")

@@ -113,7 +113,7 @@ struct ProbedCluster {
   /// The share of it, at most 1, that operators reach which are no products.
   double memoryEfficiency = 1;
   /// The share of all rates, at most 1, that CPUs reach while all ranks work
-  /// and wait for each other. That of GPUs is below.
+  /// and wait for each other. ProbedGpuFacts has the share of GPUs.
   double sustained = 1;
   double f64 = 0, f32 = 0, bf16 = 0, f16 = 0; ///< operations per second
   double launchLatency = 0;                   ///< seconds

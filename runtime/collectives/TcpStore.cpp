@@ -84,7 +84,7 @@ c10::intrusive_ptr<c10d::TCPStore> open(const TcpStoreOptions &options) {
 std::string textOf(const std::exception &error) {
   auto *c10Error = dynamic_cast<const c10::Error *>(&error);
   std::string text =
-      c10Error ? c10Error->what_without_backtrace() : error.what();
+      c10Error ? c10Error->what_without_backtrace() : errorText(error);
   if (size_t trace = text.find("\nException raised from");
       trace != std::string::npos)
     text.resize(trace);

@@ -51,12 +51,21 @@ std::string noMoreThreads(const std::string &what) {
          "); raise it, or start fewer ranks or threads here";
 }
 
+static bool isThreadRefused(const std::exception &error) {
+  auto *known = dynamic_cast<const std::system_error *>(&error);
+  return known && known->code() == std::errc::resource_unavailable_try_again;
+}
+
+std::string errorText(const std::exception &error) {
+  return isThreadRefused(error) ? noMoreThreads("a thread") : error.what();
+}
+
 std::thread startThread(const std::string &name, std::function<void()> work) {
   std::thread thread;
   try {
     thread = std::thread(std::move(work));
   } catch (const std::system_error &error) {
-    if (error.code() != std::errc::resource_unavailable_try_again)
+    if (!isThreadRefused(error))
       throw;
     throw std::runtime_error(noMoreThreads("thread '" + name + "'"));
   }

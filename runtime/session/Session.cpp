@@ -8,6 +8,7 @@
 #include "collectives/PeerWatch.h"
 #include "collectives/Transport.h"
 #include "core/Failure.h"
+#include "core/Thread.h"
 #include "session/ChooseDevice.h"
 #include "session/Determinism.h"
 #include "session/InputCheck.h"
@@ -106,7 +107,7 @@ Session::Impl::problemOf(SessionErrorCode code,
     work();
     return std::nullopt;
   } catch (const std::exception &error) {
-    return SessionError(codeOf(error, code), error.what());
+    return SessionError(codeOf(error, code), errorText(error));
   }
 }
 
@@ -208,7 +209,7 @@ void Session::Impl::join() {
   try {
     job = joinJob(settings);
   } catch (const std::exception &error) {
-    throw SessionError(SessionErrorCode::RendezvousFailed, error.what());
+    throw SessionError(SessionErrorCode::RendezvousFailed, errorText(error));
   }
   alarm.watch(job.get(), nullptr);
   if (!problem && options.scan)

@@ -4,6 +4,7 @@
 #include "Options.h"
 #include "Rank.h"
 #include "TorchVersion.h"
+#include "core/Thread.h"
 #include "launch/Spawn.h"
 #include "output/Failure.h"
 #include "output/OutputFiles.h"
@@ -46,7 +47,7 @@ void checkMesh(const Mesh &compiled, const Mesh &started,
 int failBeforeMeeting(const std::exception &error,
                       const std::optional<Launch> &launch) {
   if (!launch || launch->place.local == 0)
-    printError(error.what());
+    printError(errorText(error));
   return EXIT_FAILURE;
 }
 

@@ -319,18 +319,18 @@ def test_cache_by_graph_and_options(home: Path, tmp_path: Path) -> None:
     (tmp_path / "made").write_bytes(made)
     compiler(home, f'echo x >> {tmp_path}/count; for out; do :; done; cp {tmp_path}/made "$out"')
     cache, model = tmp_path / "cache", Scaled()
-    first = loop_build.build(model, make_call(model, example(), None), ["--a"], cache, check=True).step
+    first = loop_build.build(model, make_call(model, example(), None), ["--a"], cache, check=True)
     with torch.no_grad():
         model.weight.mul_(3)
     other_values = {**example(), "x": torch.ones(2, 3)}
-    assert loop_build.build(model, make_call(model, other_values, None), ["--a"], cache, check=True).step == first
-    assert loop_build.build(model, make_call(model, example(), None), ["--b"], cache, check=True).step != first
+    assert loop_build.build(model, make_call(model, other_values, None), ["--a"], cache, check=True) == first
+    assert loop_build.build(model, make_call(model, example(), None), ["--b"], cache, check=True) != first
     other_shape = {**example(), "x": torch.ones(1, 3)}
-    assert loop_build.build(model, make_call(model, other_shape, None), ["--a"], cache, check=True).step != first
+    assert loop_build.build(model, make_call(model, other_shape, None), ["--a"], cache, check=True) != first
     assert (tmp_path / "count").read_text() == "x\n" * 3
     # An entry that a crash has cut is made again.
     first.write_bytes(first.read_bytes()[:3])
-    assert loop_build.build(model, make_call(model, example(), None), ["--a"], cache, check=True).step == first
+    assert loop_build.build(model, make_call(model, example(), None), ["--a"], cache, check=True) == first
     assert first.read_bytes() == made and (tmp_path / "count").read_text() == "x\n" * 4
     assert sorted(path.suffix for path in cache.iterdir()) == [".so"] * 3
 

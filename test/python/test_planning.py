@@ -8,11 +8,10 @@ import pytest
 from torch import nn
 
 from fcdp.loop import cluster as cluster_module
-from fcdp.loop.build import _is_profile
 from fcdp.loop import planning as planning_module
 from fcdp.loop.cluster import ProbeRequest, measured_cluster
 from fcdp.loop.job import Job, Launch
-from fcdp.loop.planning import AUTO, Planning, plan_for
+from fcdp.loop.planning import AUTO, Planning, plan_for, whether_to_profile
 
 MEASURED = Planning(AUTO, "measured.yaml", "of the machines as measured on another day, kept in measured.yaml", True)
 
@@ -107,9 +106,9 @@ def test_a_probe_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "TORCHELASTIC_USE_AGENT_STORE" not in variables
 
 
-def test_a_damaged_profile_is_not_one(tmp_path: Path) -> None:
+def test_a_damaged_profile_is_written_again(tmp_path: Path) -> None:
     profile = tmp_path / "p.json"
-    assert not _is_profile(profile)
-    for text, is_profile in (("", False), ("{", False), ("[]", False), ('{"operators": []}', True)):
+    assert whether_to_profile(None) == "never" and whether_to_profile(profile) == "yes"
+    for text, answer in (("", "yes"), ("{", "yes"), ("[]", "yes"), ('{"operators": []}', "no")):
         profile.write_text(text)
-        assert _is_profile(profile) == is_profile
+        assert whether_to_profile(profile) == answer

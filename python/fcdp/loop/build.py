@@ -3,12 +3,10 @@
 
 import contextlib
 import hashlib
-import json
 import subprocess
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -31,14 +29,6 @@ _IGNORED = ("data/sample_inputs/", ".data/serialization_id")
 _FILES = ("--cluster=", "--profile=")
 
 
-@dataclass(frozen=True)
-class Built:
-    step: Path
-    """The compiled step."""
-    profile: Path | None
-    """The file from which the next start takes the times of this step's operations, if it is still to be written."""
-
-
 @torch.inference_mode(False)
 def build(
     model: nn.Module,
@@ -49,7 +39,8 @@ def build(
     evaluation: Call | None = None,
     greater: Sequence[Call] = (),
     planning: Planning = Planning("fcdp"),
-) -> Built:
+    profile: Path | None = None,
+) -> Path:
     """Returns the step's object in `cache`, where it is found again if the exported graphs and options are the same.
 
     It is made again if it is damaged, and is elsewhere if the cache cannot take it.
@@ -80,16 +71,14 @@ def build(
         options = without_unreached(options, left_out)
         warn_of_unreached(left_out)
         options = [*planning.options, *options]
-        profile = _profile_of(archives, options, cache) if planning.is_measured else None
-        if profile is not None and _is_profile(profile):
+        if profile is not None:
             options.append(f"--profile={profile}")
-            profile = None
         if planning.strategy == AUTO:
             start_stage("predicting the step")
             show_choice(describe_choice(archives[0], options, planning))
         made = cache / f"{_digest(archives, options)}.so"
         if read_step(made) is not None:
-            return Built(made, profile)
+            return made
         if check:
             start_stage("comparing with eager PyTorch")
             unchecked: dict[str, str] = {}
@@ -99,7 +88,7 @@ def build(
         start_stage("compiling the step")
         written = folder / made.name
         _compile(programs, options, written)
-        return Built(place(made, written.read_bytes()), profile)
+        return place(made, written.read_bytes())
 
 
 def _export(model: nn.Module, call: Call, path: Path, train: bool) -> tuple[Exported, Callable[[], UnitChecks]]:
@@ -145,18 +134,6 @@ def _with_content(option: str) -> str:
         if prefix is not None:
             return prefix + hashlib.sha256(Path(option.removeprefix(prefix)).read_bytes()).hexdigest()
     return option
-
-
-def _profile_of(archives: list[Path], options: list[str], cache: Path) -> Path:
-    return cache / "profiles" / f"{_digest(archives, options)}.json"
-
-
-def _is_profile(path: Path) -> bool:
-    """Returns whether a whole profile is there. A damaged one is written again."""
-    try:
-        return "operators" in json.loads(path.read_text())
-    except (OSError, ValueError):
-        return False
 
 
 def _compile(programs: list[Path | str], options: list[str], out: Path) -> None:

@@ -18,7 +18,7 @@ from fcdp.loop.install import load_library
 from fcdp.loop.job import Job, find_launch
 from fcdp.loop.library import call
 from fcdp.loop.optimizer import optimizer_options
-from fcdp.loop.planning import PROFILED_STEPS, plan_for
+from fcdp.loop.planning import PROFILED_STEPS, plan_for, whether_to_profile
 from fcdp.loop.step import Step, require_none_open
 from fcdp.loop.weights import load_files
 from fcdp.suggestions import did_you_mean, with_suggestions
@@ -36,6 +36,7 @@ def compile(
     optimizer: str | torch.optim.Optimizer | Sequence[torch.optim.Optimizer] = "adamw",
     strategy: str | None = None,
     cluster: str | os.PathLike[str] | None = None,
+    profile: str | os.PathLike[str] | None = None,
     micro_batches: int = 1,
     loss_fn: LossFn | None = None,
     eval_inputs: Any = None,
@@ -74,12 +75,13 @@ def compile(
         their own step() is never called.
     strategy: where gathered parameters are kept, as fcdp-compile --strategy takes it: "fcdp", "zero3", "hsdp" and
         others. By default "auto", which plans the fastest step for the job's machines and links (docs/strategies.md). A
-        job of one rank has no choice to make. The first job on some machines measures them, which takes 10 seconds on
-        CPUs and up to 60 on GPUs; the results are kept in the cache. The first steps are measured, too, and the next
-        job plans with their times. Two lines on rank 0's standard error name the choice. The variable FCDP_STRATEGY
-        names a strategy for programs that do not.
+        job of one rank has no choice to make. The first job on some machines measures them, which takes some 15 seconds
+        on CPUs and up to 60 on GPUs; the results are kept in the cache. Two lines on rank 0's standard error name the
+        choice. The variable FCDP_STRATEGY names a strategy for programs that do not.
     cluster: a description of the job's machines, for "auto" and in place of that measurement: a file (docs/cluster.md)
         or the name of a preset; by default FCDP_CLUSTER, if it is set.
+    profile: a file for the times of this step's operations (docs/profile.md). If it is not there, steps 2 to 6 are
+        timed and rank 0 writes it; if it is, the step is planned with its times in place of estimates.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
     weights: files or folders with the parameters' values, as fcdp-run --weights takes them. Folders of Transformers
         whose tensors are not the model's are converted, and need as much space in the cache until they are read.
@@ -126,6 +128,8 @@ def compile(
     examples = [example, *(call_of(inputs) for inputs in more_inputs)]
     evaluation = None if eval_inputs is None else call_of(eval_inputs)
     folder = Path(cache) if cache is not None else default_cache()
+    measured = None if profile is None else Path(profile)
+    is_profiled = job.first_makes("profile", lambda: whether_to_profile(measured).encode()).decode()
     planning = plan_for(job, model, strategy, cluster, options, folder, threads, network_interface)
     arguments = [
         f"--nodes={job.launch.nodes}",
@@ -137,18 +141,14 @@ def compile(
         *(["--compute-capability=8.0"] if deterministic and planning.is_measured else []),
         *options,
     ]
-    profile: list[Path] = []
-
     def make() -> Path:
         # Loads PyTorch's tracing, which takes seconds, on rank 0 only.
         from fcdp.loop.build import build
 
-        built = build(model, example, arguments, folder, check, evaluation, examples[1:], planning)
-        profile.extend([built.profile] if built.profile is not None else [])
-        return built.step
+        known = measured if is_profiled == "no" else None
+        return build(model, example, arguments, folder, check, evaluation, examples[1:], planning, known)
 
     path = _on_all_machines(job, folder, make)
-    is_profiled = job.first_makes("profile", lambda: b"yes" if profile else b"no") == b"yes"
     session = call(
         torch.classes.fcdp.Session,
         str(path),
@@ -164,7 +164,7 @@ def compile(
         deterministic,
         reductions_by,
         job.serves_store,
-        PROFILED_STEPS if is_profiled else 0,
+        PROFILED_STEPS if is_profiled == "yes" else 0,
         {
             "optimizer": " ".join(optimizer_options(optimizer, model)),
             "strategy": planning.strategy,
@@ -184,7 +184,7 @@ def compile(
     job.forget()  # All ranks have it, or they could not have met.
     evaluated = None if evaluation is None else Arguments(evaluation, micro_batches=1)
     arguments_of_step = Arguments(examples[-1], micro_batches, may_be_smaller=len(examples) > 1)
-    step = Step(session, arguments_of_step, job, evaluated, profile[0] if profile else None)
+    step = Step(session, arguments_of_step, job, evaluated, measured if is_profiled == "yes" else None)
     if weights is None:
         step.load_model(model)
     else:

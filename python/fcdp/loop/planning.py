@@ -19,7 +19,7 @@ from fcdp.loop.job import Job
 
 AUTO = "auto"
 PROFILED_STEPS = 5
-"""Steps after the first whose operations are timed at the first start. They run a little slower."""
+"""Steps after the first whose operations are timed for a profile. They run a little slower on GPUs."""
 _PRESET = "fcdp"
 _MIB = 1 << 20
 
@@ -34,7 +34,7 @@ class Planning:
     origin: str = ""
     """The source of the description, for its user."""
     is_measured: bool = False
-    """Whether fcdp.compile has measured it. Steps are profiled then, for the next start."""
+    """Whether fcdp.compile has measured it."""
 
     @property
     def options(self) -> list[str]:
@@ -68,6 +68,19 @@ def plan_for(
     if measured is None:
         return Planning(_PRESET)
     return Planning(AUTO, str(measured), f"of the machines as measured on {describe_age(measured)}, kept in {measured}", True)
+
+
+def whether_to_profile(path: Path | None) -> str:
+    """Returns "yes" if a profile is to be written to `path`, "no" if there is one, and "never" without a path.
+
+    A damaged one is written again.
+    """
+    if path is None:
+        return "never"
+    try:
+        return "no" if "operators" in json.loads(path.read_text()) else "yes"
+    except (OSError, ValueError):
+        return "yes"
 
 
 def _has(options: Sequence[str], name: str) -> bool:

@@ -10,8 +10,10 @@ namespace fcdp::run {
 
 namespace {
 
-constexpr size_t kLeastSamples = 5, kLeastLongSamples = 3, kMostSamples = 15;
-/// The total seconds of samples from which on three samples are enough.
+/// The first runs of a kernel or a link may be slow. The median of five samples
+/// leaves out two of them.
+constexpr size_t kLeastSamples = 5, kMostSamples = 15;
+/// The total seconds of samples from which on the least number is enough.
 constexpr double kLongSeconds = 0.4;
 /// Samples with less scatter agree.
 constexpr double kAgreeing = 0.1;
@@ -37,8 +39,7 @@ SteadyTime takeSteady(const std::function<double()> &sample) {
   while (true) {
     samples.push_back(sample());
     total += samples.back();
-    size_t enough = total > kLongSeconds ? kLeastLongSamples : kLeastSamples;
-    if (samples.size() < enough)
+    if (samples.size() < kLeastSamples)
       continue;
     SteadyTime time = summarize(samples);
     if (time.scatter <= kAgreeing || total > kLongSeconds ||

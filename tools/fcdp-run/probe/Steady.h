@@ -15,8 +15,8 @@ struct SteadyTime {
   double scatter = 0;
 };
 
-/// Returns the time that `sample` measures, in seconds. Long samples are taken
-/// three times, others at least five times, and more often while they scatter.
+/// Returns the time that `sample` measures, in seconds. It is taken five times,
+/// and more often while the samples are short and scatter.
 /// If `sample` returns the same on all ranks, all ranks stop together.
 SteadyTime takeSteady(const std::function<double()> &sample);
 

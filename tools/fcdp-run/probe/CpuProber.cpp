@@ -17,8 +17,13 @@ namespace {
 
 constexpr size_t kMostTransfer = 4 << 20, kGrowth = 8;
 constexpr double kLongTransfer = 0.5; // seconds
-/// Work between two collectives: so many products of matrices with these rows
-/// as take so many seconds, and how often it is measured.
+/// The seconds of a sample on all ranks. It is several times the slice of time
+/// for which a kernel lets one of several threads have a core.
+constexpr double kSampleSeconds = 0.008;
+/// The fewest samples of work that was done once before.
+constexpr size_t kLeastOfWork = 3;
+/// The rows of the matrices whose products are work between two collectives,
+/// the seconds of that work, and how often it is measured.
 constexpr int64_t kUnitRows = 512;
 constexpr double kUnitSeconds = 0.03;
 constexpr int kUnits = 20;
@@ -40,8 +45,12 @@ public:
   void measureUnderLoad(ProbedCluster &found) override;
 
 private:
-  /// Returns the time of work that all ranks do at the same time.
+  /// Returns the time of work that all ranks do at the same time. It is
+  /// repeated, so that ranks that share cores do so in each sample.
   SteadyTime timeOnAll(const Work &work);
+  /// Returns the mean over ranks of the seconds of `count` times `work`, at
+  /// least a tick of the clock.
+  double timeOnce(const Work &work, int count);
 };
 
 CpuProber::CpuProber(Job &job) : Prober(job) {
@@ -82,12 +91,21 @@ void CpuProber::divideMemory(double available, ProbedCluster &found) {
   found.hostMemory = half * job.mesh().locals;
 }
 
+double CpuProber::timeOnce(const Work &work, int count) {
+  job.barrier("begin of an operation of the probe");
+  double own = time({}, [&] {
+    for (int i = 0; i < count; ++i)
+      work();
+  });
+  return std::max(mean(own), kTick);
+}
+
 SteadyTime CpuProber::timeOnAll(const Work &work) {
   work();
-  return takeSteady([&] {
-    job.barrier("begin of an operation of the probe");
-    return std::max(mean(time({}, work)), kTick);
-  });
+  const int count = int(std::ceil(kSampleSeconds / timeOnce(work, 1)));
+  SteadyTime found =
+      takeSteady([&] { return timeOnce(work, count); }, kLeastOfWork);
+  return {found.seconds / count, found.scatter};
 }
 
 void CpuProber::measureComputing(ProbedCluster &found) {
@@ -125,8 +143,8 @@ void CpuProber::measureComputing(ProbedCluster &found) {
 }
 
 /// Ranks that share cores are not equally fast at any moment, and in a step all
-/// wait for the slowest at each collective. So work as long as that of a unit
-/// takes longer than its operators do one by one.
+/// wait for the slowest at each collective. So the work of a unit takes longer
+/// than its operators take in the mean over ranks.
 void CpuProber::measureUnderLoad(ProbedCluster &found) {
   if (job.mesh().size() == 1)
     return;
@@ -134,8 +152,8 @@ void CpuProber::measureUnderLoad(ProbedCluster &found) {
   at::Tensor left = at::ones({kUnitRows, kUnitRows}, at::kFloat),
              right = left.clone(), product = left.clone();
   Work multiply = [&] { at::mm_out(product, left, right); };
-  const double alone = timeOnAll(multiply).seconds;
-  const int count = int(std::ceil(kUnitSeconds / alone));
+  const double expected = timeOnAll(multiply).seconds;
+  const int count = int(std::ceil(kUnitSeconds / expected));
   double slowest = 0;
   for (int i = 0; i < kUnits; ++i) {
     job.barrier("begin of the probe's work under load");
@@ -146,7 +164,7 @@ void CpuProber::measureUnderLoad(ProbedCluster &found) {
     std::vector<double> all = job.gather({&own, 1}, "exchange of the probe");
     slowest += *std::max_element(all.begin(), all.end());
   }
-  found.sustained = std::min(kUnits * count * alone / slowest, 1.0);
+  found.sustained = std::min(kUnits * count * expected / slowest, 1.0);
 }
 
 } // namespace

@@ -10,9 +10,7 @@ namespace fcdp::run {
 
 namespace {
 
-/// The first runs of a kernel or a link may be slow. The median of five samples
-/// leaves out two of them.
-constexpr size_t kLeastSamples = 5, kMostSamples = 15;
+constexpr size_t kMostSamples = 15;
 /// The total seconds of samples from which on the least number is enough.
 constexpr double kLongSeconds = 0.4;
 /// Samples with less scatter agree.
@@ -33,13 +31,13 @@ static SteadyTime summarize(const std::vector<double> &samples) {
   return time;
 }
 
-SteadyTime takeSteady(const std::function<double()> &sample) {
+SteadyTime takeSteady(const std::function<double()> &sample, size_t least) {
   std::vector<double> samples;
   double total = 0;
   while (true) {
     samples.push_back(sample());
     total += samples.back();
-    if (samples.size() < kLeastSamples)
+    if (samples.size() < least)
       continue;
     SteadyTime time = summarize(samples);
     if (time.scatter <= kAgreeing || total > kLongSeconds ||

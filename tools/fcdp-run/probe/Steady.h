@@ -4,6 +4,7 @@
 // the machine at the same time.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 
 namespace fcdp::run {
@@ -15,9 +16,14 @@ struct SteadyTime {
   double scatter = 0;
 };
 
-/// Returns the time that `sample` measures, in seconds. It is taken five times,
-/// and more often while the samples are short and scatter.
+/// The first transfers over a link may be slow. The median of five samples
+/// leaves out two of them.
+constexpr size_t kLeastSamples = 5;
+
+/// Returns the time that `sample` measures, in seconds. It is taken `least`
+/// times, and more often while the samples are short and scatter.
 /// If `sample` returns the same on all ranks, all ranks stop together.
-SteadyTime takeSteady(const std::function<double()> &sample);
+SteadyTime takeSteady(const std::function<double()> &sample,
+                      size_t least = kLeastSamples);
 
 } // namespace fcdp::run

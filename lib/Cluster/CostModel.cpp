@@ -43,7 +43,10 @@ static Cost measure(const Cluster &cluster, llvm::StringRef kind, double bytes,
 }
 
 /// Does the same for a collective, whose kernel occupies processors. Its
-/// measured times apply only to jobs of the same shape.
+/// measured times apply only to jobs of the same shape. They may be too short:
+/// the rank that comes last finds data that the others have already sent into
+/// the buffers of its sockets. So the link's bandwidth remains a bound, unless
+/// messages are coded, whose bytes are only assumed.
 static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
                         llvm::StringRef axis, double bytes,
                         llvm::function_ref<Cost(double)> estimate) {
@@ -53,6 +56,8 @@ static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
   Cost cost = isMeasured
                   ? measure(cluster, (kind + " " + axis).str(), bytes, estimate)
                   : estimate(bytes);
+  if (isMeasured && (kind == "all_gather" || kind == "reduce_scatter"))
+    cost.seconds = std::max(cost.seconds, estimate(bytes).seconds);
   // A profile's compute times already include the processors that collectives
   // occupied.
   if (!profile)

@@ -560,6 +560,18 @@ TEST_F(CostModelTest, WhatWasMeasuredStandsForTheEstimate) {
              Resource::compute, 0.5, 8.5);
 }
 
+TEST_F(CostModelTest, AMeasuredTransferIsNotFasterThanItsLink) {
+  Profile measured;
+  measured.nodes = 2;
+  measured.ranksPerNode = 4;
+  measured.operations["all_gather node"] = {{2000, 3.001}};
+  profile = std::make_shared<const Profile>(measured);
+  expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 : "
+                  "tensor<1000xbf16> to tensor<2000xbf16>",
+                  "%a: tensor<1000xbf16>"),
+             Resource::inter, 3, 4 * 2000 / 1e6);
+}
+
 TEST_F(CostModelTest, WhatWasNotMeasuredIsEstimated) {
   Profile measured;
   measured.nodes = 4; // collectives of another job do not apply

@@ -52,6 +52,9 @@ def main() -> int:
     parser.add_argument("--micro-batches", nargs="+", type=int, default=[1, 4, 8])
     parser.add_argument("--steps", type=int, default=4, help="steps per run; the first is not counted (default 4)")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument(
+        "--near", type=float, help="measure only presets predicted to take at most this share longer than the fastest (default: all)"
+    )
     args = parser.parse_args()
     require_hosts("decisions")
     with tempfile.TemporaryDirectory() as name:
@@ -103,6 +106,9 @@ def compare(
     for preset in ("zero3", "fcdp") if micro_batches > 1 else ():
         wanted |= {f"{preset} {mode}": [f"--strategy={preset}", f"--accumulate={mode}"] for mode in ACCUMULATIONS}
     presets = [compile_case(name, step, cluster, folder, [*shared, *options]) for name, options in wanted.items()]
+    if args.near is not None:
+        longest = min(case.predicted for case in presets) * (1 + args.near)
+        presets = [case for case in presets if case.predicted <= longest]
     first = compile_case("auto, probe", step, cluster, folder, [*shared, "--strategy=auto"])
     profile = folder / "profile.json"
     measure(first, step, folder, megabits, PROFILED + 2, f"--profile={profile}", f"--profile-steps={PROFILED}")

@@ -4,8 +4,9 @@
 
 Two hosts of two ranks each are network namespaces on this machine (benchmarks/netns). For each bandwidth, fcdp-run
 probes them. `auto` is planned by that probe, as at the first start of a job, and by a profile of its own steps besides,
-as at later starts. All cases run once per round, so that other load on the machine affects all alike. A line per case
-has its predicted and its measured seconds; the last ones have the ratio of `auto` to the fastest preset. Needs root.
+as at later starts that trust the profile. All cases run once per round, so that other load on the machine affects all
+alike. A line per case has its predicted and its measured seconds; the last ones have the ratio of `auto` to the fastest
+preset. Needs root.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks" / "netns"), str(ROOT / "benchmarks" / "strategies")]
 
+from fcdp.loop.history import predict_planned  # noqa: E402
 from hosts import require_hosts  # noqa: E402
 from models import MODELS, Step  # noqa: E402
 from run import run  # noqa: E402
@@ -121,6 +123,9 @@ def compare(
     print(f"\n{model}, {megabits} Mbit/s, {micro_batches} micro-batches: median of {len(first.seconds)} steps")
     for case in cases:
         print(f"  {case.name:14} predicted {case.predicted:7.3f}  measured {case.median:7.3f}  {case.predicted / case.median - 1:+6.1%}")
+    explained = predict_planned(step.archive, [f"--cluster={cluster}", *shared, "--strategy=auto"], f"--profile={profile}")
+    if explained is not None:
+        print(f"  the profile predicts {explained:.3f} s for the plan in which it was measured, {explained / first.median - 1:+.1%}")
     for case in (first, later):
         print(f"  {case.name} takes {case.median / best.median:.3f} of {best.name}, the fastest preset", flush=True)
 

@@ -329,9 +329,9 @@ def test_cache_by_graph_and_options(home: Path, tmp_path: Path) -> None:
     assert loop_build.build(model, make_call(model, other_shape, None), ["--a"], cache, check=True) != first
     assert (tmp_path / "count").read_text() == "x\n" * 3
     # An entry that a crash has cut is made again.
-    first.write_bytes(first.read_bytes()[:3])
+    first.path.write_bytes(first.path.read_bytes()[:3])
     assert loop_build.build(model, make_call(model, example(), None), ["--a"], cache, check=True) == first
-    assert first.read_bytes() == made and (tmp_path / "count").read_text() == "x\n" * 4
+    assert first.path.read_bytes() == made and (tmp_path / "count").read_text() == "x\n" * 4
     assert sorted(path.suffix for path in cache.iterdir()) == [".so"] * 3
 
 

@@ -11,7 +11,7 @@ from fcdp.loop import cluster as cluster_module
 from fcdp.loop import planning as planning_module
 from fcdp.loop.cluster import ProbeRequest, measured_cluster
 from fcdp.loop.job import Job, Launch
-from fcdp.loop.planning import AUTO, Planning, plan_for, whether_to_profile
+from fcdp.loop.planning import AUTO, Planning, plan_for
 
 MEASURED = Planning(AUTO, "measured.yaml", "of the machines as measured on another day, kept in measured.yaml", True)
 
@@ -104,11 +104,3 @@ def test_a_probe_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert options == [f"--probe-cluster={tmp_path / 'c.yaml'}", "--target=cuda", "--threads=3", "--interface=eth1"]
     assert variables["WORLD_SIZE"] == "2" and variables["MASTER_PORT"] == "4242" and variables["TORCHELASTIC_RUN_ID"] == "a"
     assert "TORCHELASTIC_USE_AGENT_STORE" not in variables
-
-
-def test_a_damaged_profile_is_written_again(tmp_path: Path) -> None:
-    profile = tmp_path / "p.json"
-    assert whether_to_profile(None) == "never" and whether_to_profile(profile) == "yes"
-    for text, answer in (("", "yes"), ("{", "yes"), ("[]", "yes"), ('{"operators": []}', "no")):
-        profile.write_text(text)
-        assert whether_to_profile(profile) == answer

@@ -7,6 +7,7 @@ import subprocess
 import warnings
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -16,6 +17,7 @@ from fcdp.call import Call
 from fcdp.errors import StepError
 from fcdp.exporter import Exported, check_with_values, export_without_values
 from fcdp.loop.cache import place, read_step, work_folder
+from fcdp.loop.history import History, is_profile, should_plan_by_profile
 from fcdp.loop.install import find_install
 from fcdp.loop.planning import AUTO, Planning, describe_choice, show_choice
 from fcdp.modes import in_mode, warn_of_evaluation_mode
@@ -27,6 +29,16 @@ from fcdp.unreached import unreached_by_all, warn_of_unreached, without_unreache
 _IGNORED = ("data/sample_inputs/", ".data/serialization_id")
 # Options whose values are files that a plan depends on.
 _FILES = ("--cluster=", "--profile=")
+@dataclass(frozen=True)
+class Built:
+    """A compiled step, and where the job keeps what its first steps show."""
+
+    path: Path
+    history: History | None = None
+    profile: Path | None = None
+    """The file to which the profile of the first steps is to be written."""
+    is_by_profile: bool = False
+    """Whether the step is planned by times of an earlier job."""
 
 
 @torch.inference_mode(False)
@@ -40,7 +52,8 @@ def build(
     greater: Sequence[Call] = (),
     planning: Planning = Planning("fcdp"),
     profile: Path | None = None,
-) -> Path:
+    keeps_history: bool = False,
+) -> Built:
     """Returns the step's object in `cache`, where it is found again if the exported graphs and options are the same.
 
     It is made again if it is damaged, and is elsewhere if the cache cannot take it.
@@ -49,6 +62,9 @@ def build(
     step evaluates, too. `check` compares what was exported with eager PyTorch before it is compiled. Warns of a model
     in evaluation mode, and of parameters that the losses do not depend on, whose groups `options` lose, and of units of
     a model without weights that cannot be compared. Raises ExportError and StepError.
+
+    `profile` is a file of the user's, with which the step is planned if it is a profile. With `keeps_history`, a step
+    that `auto` plans may be planned by the times of earlier jobs.
     """
     warn_of_evaluation_mode(model)
     with shown_progress(), work_folder(cache) as folder:
@@ -71,14 +87,12 @@ def build(
         options = without_unreached(options, left_out)
         warn_of_unreached(left_out)
         options = [*planning.options, *options]
-        if profile is not None:
-            options.append(f"--profile={profile}")
+        options, built = _choose_plan(archives, options, cache, profile, keeps_history and planning.strategy == AUTO)
         if planning.strategy == AUTO:
             start_stage("predicting the step")
-            show_choice(describe_choice(archives[0], options, planning))
-        made = cache / f"{_digest(archives, options)}.so"
-        if read_step(made) is not None:
-            return made
+            show_choice(describe_choice(archives[0], options, planning, built.is_by_profile))
+        if read_step(built.path) is not None:
+            return built
         if check:
             start_stage("comparing with eager PyTorch")
             unchecked: dict[str, str] = {}
@@ -86,9 +100,34 @@ def build(
                 unchecked.update(compare().unchecked)
             _warn_of_unchecked(unchecked)
         start_stage("compiling the step")
-        written = folder / made.name
+        written = folder / built.path.name
         _compile(programs, options, written)
-        return place(made, written.read_bytes())
+        return replace(built, path=place(built.path, written.read_bytes()))
+
+
+def _choose_plan(
+    archives: list[Path], options: list[str], cache: Path, profile: Path | None, keeps_history: bool
+) -> tuple[list[str], Built]:
+    """Returns the compiler's options, by a profile or without one, and what they make."""
+
+    def by(profile: Path) -> list[str]:
+        return [*options, f"--profile={profile}"]
+
+    def object_of(options: list[str]) -> Path:
+        return cache / f"{_digest(archives, options)}.so"
+
+    first = object_of(options)
+    if profile is not None and is_profile(profile):
+        return by(profile), Built(object_of(by(profile)), is_by_profile=True)
+    if profile is not None or not keeps_history:
+        return options, Built(first, profile=profile)
+    history = History(cache / "history" / first.stem)
+    if not is_profile(history.profile):
+        return options, Built(first, history, history.profile)
+    later = object_of(by(history.profile))
+    if should_plan_by_profile(history, first.name, later.name, archives[0], options):
+        return by(history.profile), Built(later, history, is_by_profile=True)
+    return options, Built(first, history)
 
 
 def _export(model: nn.Module, call: Call, path: Path, train: bool) -> tuple[Exported, Callable[[], UnitChecks]]:

@@ -5,7 +5,7 @@ import itertools
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -14,15 +14,19 @@ from fcdp.call import Call, LossFn, make_call
 from fcdp.errors import StepError
 from fcdp.loop.arguments import Arguments, describe_call
 from fcdp.loop.cache import default_cache, place, read_step
+from fcdp.loop.history import PROFILED_STEPS, StepWatch
 from fcdp.loop.install import load_library
 from fcdp.loop.job import Job, find_launch
 from fcdp.loop.library import call
 from fcdp.loop.optimizer import optimizer_options
-from fcdp.loop.planning import PROFILED_STEPS, plan_for, whether_to_profile
+from fcdp.loop.planning import plan_for
 from fcdp.loop.step import Step, require_none_open
 from fcdp.loop.weights import load_files
 from fcdp.suggestions import did_you_mean, with_suggestions
 from fcdp.turns import one_at_a_time
+
+if TYPE_CHECKING:
+    from fcdp.loop.build import Built
 
 _numbers = itertools.count()
 
@@ -81,7 +85,8 @@ def compile(
     cluster: a description of the job's machines, for "auto" and in place of that measurement: a file (docs/cluster.md)
         or the name of a preset; by default FCDP_CLUSTER, if it is set.
     profile: a file for the times of this step's operations (docs/profile.md). If it is not there, steps 2 to 6 are
-        timed and rank 0 writes it; if it is, the step is planned with its times in place of estimates.
+        timed and rank 0 writes it; if it is, the step is planned with its times in place of estimates. Without it, a
+        step that "auto" plans does so with a file in the cache, and later jobs take it if they are faster with it.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
     weights: files or folders with the parameters' values, as fcdp-run --weights takes them. Folders of Transformers
         whose tensors are not the model's are converted, and need as much space in the cache until they are read.
@@ -128,8 +133,8 @@ def compile(
     examples = [example, *(call_of(inputs) for inputs in more_inputs)]
     evaluation = None if eval_inputs is None else call_of(eval_inputs)
     folder = Path(cache) if cache is not None else default_cache()
-    measured = None if profile is None else Path(profile)
-    is_profiled = job.first_makes("profile", lambda: whether_to_profile(measured).encode()).decode()
+    # Steps of several shapes take several times, and timed steps are not launched as graphs.
+    keeps_history = not more_inputs and not cuda_graphs
     planning = plan_for(job, model, strategy, cluster, options, folder, threads, network_interface)
     arguments = [
         f"--nodes={job.launch.nodes}",
@@ -141,14 +146,19 @@ def compile(
         *(["--compute-capability=8.0"] if deterministic and planning.is_measured else []),
         *options,
     ]
+    built: list["Built"] = []
+
     def make() -> Path:
         # Loads PyTorch's tracing, which takes seconds, on rank 0 only.
         from fcdp.loop.build import build
 
-        known = measured if is_profiled == "no" else None
-        return build(model, example, arguments, folder, check, evaluation, examples[1:], planning, known)
+        times = None if profile is None else Path(profile)
+        made = build(model, example, arguments, folder, check, evaluation, examples[1:], planning, times, keeps_history)
+        built.append(made)
+        return made.path
 
     path = _on_all_machines(job, folder, make)
+    is_profiled = job.first_makes("profile", lambda: b"no" if built[0].profile is None else b"yes") == b"yes"
     session = call(
         torch.classes.fcdp.Session,
         str(path),
@@ -164,7 +174,7 @@ def compile(
         deterministic,
         reductions_by,
         job.serves_store,
-        PROFILED_STEPS if is_profiled == "yes" else 0,
+        PROFILED_STEPS if is_profiled else 0,
         {
             "optimizer": " ".join(optimizer_options(optimizer, model)),
             "strategy": planning.strategy,
@@ -184,7 +194,8 @@ def compile(
     job.forget()  # All ranks have it, or they could not have met.
     evaluated = None if evaluation is None else Arguments(evaluation, micro_batches=1)
     arguments_of_step = Arguments(examples[-1], micro_batches, may_be_smaller=len(examples) > 1)
-    step = Step(session, arguments_of_step, job, evaluated, measured if is_profiled == "yes" else None)
+    watch = StepWatch(built[0].profile, built[0].history, path.name) if built else None
+    step = Step(session, arguments_of_step, job, evaluated, watch)
     if weights is None:
         step.load_model(model)
     else:

@@ -18,8 +18,6 @@ from fcdp.loop.install import find_install
 from fcdp.loop.job import Job
 
 AUTO = "auto"
-PROFILED_STEPS = 5
-"""Steps after the first whose operations are timed for a profile. They run a little slower on GPUs."""
 _PRESET = "fcdp"
 _MIB = 1 << 20
 
@@ -70,19 +68,6 @@ def plan_for(
     return Planning(AUTO, str(measured), f"of the machines as measured on {describe_age(measured)}, kept in {measured}", True)
 
 
-def whether_to_profile(path: Path | None) -> str:
-    """Returns "yes" if a profile is to be written to `path`, "no" if there is one, and "never" without a path.
-
-    A damaged one is written again.
-    """
-    if path is None:
-        return "never"
-    try:
-        return "no" if "operators" in json.loads(path.read_text()) else "yes"
-    except (OSError, ValueError):
-        return "yes"
-
-
 def _has(options: Sequence[str], name: str) -> bool:
     return any(option == f"--{name}" or option.startswith(f"--{name}=") for option in options)
 
@@ -91,7 +76,7 @@ def _value(options: Sequence[str], name: str) -> str:
     return next((option.partition("=")[2] for option in reversed(options) if option.startswith(f"--{name}=")), "")
 
 
-def describe_choice(archive: Path | str, options: Sequence[str], planning: Planning) -> str:
+def describe_choice(archive: Path | str, options: Sequence[str], planning: Planning, is_by_profile: bool) -> str:
     """Returns two lines that say what was chosen, and what zero3 would take; "" if that is not known."""
     given = [option for option in options if not option.startswith("--strategy=")]
     command = [find_install().compiler.with_name("fcdp-sim"), archive, *given, f"--compare=zero3,{AUTO}", "--json"]
@@ -103,7 +88,8 @@ def describe_choice(archive: Path | str, options: Sequence[str], planning: Plann
     chosen, other = steps.get(AUTO), steps.get("zero3")
     if chosen is None or "seconds" not in chosen:
         return ""
-    lines = [f"fcdp: strategy auto: {_describe_plan(chosen)}, by a prediction {planning.origin}"]
+    times = ", with the times of an earlier job's operations" if is_by_profile else ""
+    lines = [f"fcdp: strategy auto: {_describe_plan(chosen)}, by a prediction {planning.origin}{times}"]
     if other is not None and "seconds" in other:
         saved = 1 - chosen["seconds"] / other["seconds"]
         lines.append(

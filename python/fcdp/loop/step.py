@@ -2,7 +2,6 @@
 """Implements the step that fcdp.compile returns."""
 
 import atexit
-import contextlib
 import hashlib
 import json
 import os
@@ -11,7 +10,6 @@ import time
 import warnings
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -20,7 +18,7 @@ from torch import nn
 
 from fcdp.errors import StepError
 from fcdp.loop.arguments import Arguments, Batch
-from fcdp.loop.cache import write_whole
+from fcdp.loop.history import StepWatch
 from fcdp.loop.job import Job
 from fcdp.loop.library import call
 from fcdp.loop.sharded import is_sharded, rows_of, to_dtensor
@@ -53,11 +51,11 @@ class Step:
     """
 
     def __init__(
-        self, session: Any, arguments: Arguments, job: Job, evaluation: Arguments | None = None, profile: Path | None = None
+        self, session: Any, arguments: Arguments, job: Job, evaluation: Arguments | None = None, watch: StepWatch | None = None
     ):
-        """`profile` is the file for the times of the first steps' operations, on rank 0, if they are measured."""
+        """`watch` keeps what the first steps show, on rank 0."""
         self._session = session
-        self._profile = profile
+        self._watch = watch
         self._arguments = arguments
         self._evaluation = evaluation
         self._states = call(session.states)
@@ -112,20 +110,9 @@ class Step:
 
     def _run(self, inputs: list[torch.Tensor]) -> torch.Tensor:
         self.figures = dict(call(self._open().step, inputs))
-        if self._profile is not None:
-            self._keep_profile(self._profile)
+        if self._watch is not None:
+            self._watch.after_step(self._open(), self.figures["seconds"])
         return _number(self.figures["loss"])
-
-    def _keep_profile(self, path: Path) -> None:
-        """Writes the profile of the first steps once they have run.
-
-        The next start does without one that cannot be written.
-        """
-        text = call(self._open().take_profile)
-        if text is not None:
-            self._profile = None
-            with contextlib.suppress(OSError):
-                write_whole(path, text.encode())
 
     @property
     def learning_rate(self) -> float:
@@ -327,6 +314,8 @@ class Step:
         """
         if self._session is None:
             return
+        if self._watch is not None:
+            self._watch.finish()
         try:
             call(self._session.close)
         except StepError as error:

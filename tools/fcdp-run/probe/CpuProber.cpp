@@ -19,9 +19,9 @@ constexpr size_t kMostTransfer = 4 << 20, kGrowth = 8;
 constexpr double kLongTransfer = 0.5; // seconds
 /// The seconds of a sample on all ranks. It is several times the slice of time
 /// for which a kernel lets one of several threads have a core.
-constexpr double kSampleSeconds = 0.008;
-/// The fewest samples of work that was done once before.
-constexpr size_t kLeastOfWork = 3;
+constexpr double kSampleSeconds = 0.012;
+/// The fewest samples of work and of a transfer, after one that does not count.
+constexpr size_t kLeastOfWork = 2, kLeastOfTransfer = 3;
 /// The rows of the matrices whose products are work between two collectives,
 /// the seconds of that work, and how often it is measured.
 constexpr int64_t kUnitRows = 512;
@@ -35,7 +35,7 @@ public:
   explicit CpuProber(Job &job);
 
   TransferLimits limits() const override {
-    return {kMostTransfer, kLongTransfer, kGrowth, 1, false};
+    return {kMostTransfer, kLongTransfer, kGrowth, 1, false, kLeastOfTransfer};
   }
   size_t mostPart(uint32_t) const override { return kMostTransfer; }
   double time(std::initializer_list<StreamId> streams,
@@ -143,8 +143,8 @@ void CpuProber::measureComputing(ProbedCluster &found) {
 }
 
 /// Ranks that share cores are not equally fast at any moment, and in a step all
-/// wait for the slowest at each collective. So the work of a unit takes longer
-/// than its operators take in the mean over ranks.
+/// wait for the slowest at each collective. So the work of a unit takes as long
+/// as on the slowest rank, and operators were measured in the mean over ranks.
 void CpuProber::measureUnderLoad(ProbedCluster &found) {
   if (job.mesh().size() == 1)
     return;
@@ -152,9 +152,8 @@ void CpuProber::measureUnderLoad(ProbedCluster &found) {
   at::Tensor left = at::ones({kUnitRows, kUnitRows}, at::kFloat),
              right = left.clone(), product = left.clone();
   Work multiply = [&] { at::mm_out(product, left, right); };
-  const double expected = timeOnAll(multiply).seconds;
-  const int count = int(std::ceil(kUnitSeconds / expected));
-  double slowest = 0;
+  const int count = int(std::ceil(kUnitSeconds / timeOnAll(multiply).seconds));
+  double sum = 0, slowest = 0;
   for (int i = 0; i < kUnits; ++i) {
     job.barrier("begin of the probe's work under load");
     double own = time({}, [&] {
@@ -162,9 +161,11 @@ void CpuProber::measureUnderLoad(ProbedCluster &found) {
         multiply();
     });
     std::vector<double> all = job.gather({&own, 1}, "exchange of the probe");
+    for (double seconds : all)
+      sum += seconds / double(all.size());
     slowest += *std::max_element(all.begin(), all.end());
   }
-  found.sustained = std::min(kUnits * count * expected / slowest, 1.0);
+  found.sustained = sum / slowest;
 }
 
 } // namespace

@@ -25,7 +25,7 @@ namespace {
 
 /// The seconds of a measurement: long enough for clocks, short enough for types
 /// without a fast kernel.
-constexpr double kEnoughSeconds = 0.02;
+constexpr double kEnoughSeconds = 3e-3;
 constexpr int64_t kLeastRows = 128, kMostRows = 1024;
 /// The bytes of a copy, more than caches hold.
 constexpr int64_t kCopiedBytes = 64 << 20;

@@ -40,7 +40,7 @@ SteadyTime LinkProbe::timeTransfer(const Transfer &transfer, size_t bytes,
   // The mean includes ranks that did nothing.
   const double factor =
       onlyLocal && !transfer.axis ? double(job.mesh().locals) : 1;
-  return takeSteady([&] {
+  auto sample = [&] {
     job.barrier("begin of a transfer of the probe");
     double own = isMine ? prober.time({transfer.stream}, work) / inRow : 0;
     return std::max(
@@ -48,7 +48,8 @@ SteadyTime LinkProbe::timeTransfer(const Transfer &transfer, size_t bytes,
             secondsOverRanks(job.mesh(), transfer.axis,
                              job.gather({&own, 1}, "exchange of the probe")),
         kLeastSeconds);
-  });
+  };
+  return takeSteady(sample, prober.limits().leastSamples);
 }
 
 /// Returns the number of ranks that share a link. The ranks of a node make the

@@ -8,6 +8,7 @@
 #include "probe/DeviceTimer.h"
 #include "probe/ProbeOptions.h"
 #include "probe/ProbedCluster.h"
+#include "probe/Steady.h"
 
 #include <initializer_list>
 #include <memory>
@@ -32,6 +33,8 @@ struct TransferLimits {
   int mostInRow;
   /// Whether device and host have separate memories.
   bool hasTwoMemories;
+  /// The fewest samples of a transfer after one that does not count.
+  size_t leastSamples = kLeastSamples;
 };
 
 /// A device of a rank that is measured. Used by one thread. All ranks call the

@@ -35,9 +35,9 @@ Value ProgramOrder::getToken(Async &async) {
   return async.token;
 }
 
-ProgramOrder::Async *ProgramOrder::findFill(StringAttr state) {
-  if (Operation *fill = fills.lookup(state))
-    return &asyncs.find(fill)->second;
+ProgramOrder::Async *ProgramOrder::findWriter(StringAttr state) {
+  if (Operation *writer = writers.lookup(state))
+    return &asyncs.find(writer)->second;
   auto liveIn = liveIns.find(state);
   return liveIn == liveIns.end() ? nullptr : &liveIn->second;
 }
@@ -66,46 +66,46 @@ void ProgramOrder::waitForCompute(Stream stream) {
   merge(clock, clocks[0]);
 }
 
-/// Returns the accumulator that `op` adds to or updates with, under the name
-/// that identifies it.
-static StringAttr findSum(Operation *op) {
-  if (auto accumulate = dyn_cast<AccumulateOp>(op))
-    return accumulate.getTargetAttr().getAttr();
-  if (auto update = dyn_cast<ShardUpdateOp>(op))
-    return update.getTargetAttr().getAttr();
-  return {};
+void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
+  for (Value operand : op->getOperands())
+    if (auto it = asyncs.find(operand.getDefiningOp()); it != asyncs.end())
+      wait(stream, it->second);
+  // The accumulates of the function before may use the memory of the packed
+  // gradients. Waits for them come first, because they cover what the accesses
+  // of an operation on all sums would wait for.
+  if (isa<PackOp>(op) || Accesses::isOnAllSums(op))
+    waitForSums();
+  for (const Access &access : accesses.get(op))
+    if (Async *writer = findWriter(access.state); writer && !access.isWrite)
+      wait(stream, *writer);
 }
 
-void ProgramOrder::waitForInputs(Operation *op, Stream stream) {
-  for (Value operand : op->getOperands()) {
-    Operation *producer = operand.getDefiningOp();
-    if (auto it = asyncs.find(producer); it != asyncs.end())
-      wait(stream, it->second);
-    if (auto read = dyn_cast_if_present<ReadStateOp>(producer))
-      if (Async *fill = findFill(read.getSourceAttr().getAttr()))
-        wait(stream, *fill);
+void ProgramOrder::waitForWritten(Operation *op, Stream stream) {
+  for (const Access &access : accesses.get(op)) {
+    if (!access.isWrite)
+      continue;
+    if (Async *writer = findWriter(access.state))
+      wait(stream, *writer);
+    for (Operation *reader : llvm::reverse(readers.lookup(access.state)))
+      wait(stream, asyncs.find(reader)->second);
   }
-  if (StateOp sum = boundary.sums.lookup(findSum(op)))
-    if (Async *fill = findFill(sum.getSymNameAttr()))
-      wait(stream, *fill);
-  // The accumulates of the function before may use the memory of its packed
-  // gradients.
-  if (isa<PackOp, UnscaleGradientsOp, ClipGradientsOp>(op))
-    waitForSums();
-  if (auto load = dyn_cast<CacheLoadOp>(op))
-    if (Operation *store = stores.lookup(load.getSourceAttr().getAttr()))
-      wait(stream, asyncs.find(store)->second);
-  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getDeltaAttr())
-    if (Operation *store = stores.lookup(gather.getDeltaAttr().getAttr()))
-      wait(stream, asyncs.find(store)->second);
-  if (auto store = dyn_cast<CacheStoreOp>(op))
-    if (Operation *load = loads.lookup(store.getTargetAttr().getAttr()))
-      wait(stream, asyncs.find(load)->second);
+}
+
+void ProgramOrder::noteAccesses(Operation *op) {
+  SmallVector<Access> all = accesses.get(op);
+  for (const Access &access : all)
+    if (!access.isWrite)
+      readers[access.state].push_back(op);
+  for (const Access &access : all)
+    if (access.isWrite) {
+      writers[access.state] = op;
+      readers.erase(access.state);
+    }
 }
 
 void ProgramOrder::waitForLiveIn(Operation *op, Stream stream) {
   if (Operation *last = liveOutFor.lookup(op); last && getInto(last))
-    if (Async *fill = findFill(getInto(last).getAttr()))
+    if (Async *fill = findWriter(getInto(last).getAttr()))
       wait(stream, *fill);
 }
 
@@ -132,6 +132,7 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
   }
   waitForInputs(op, stream);
   if (stream == Stream::compute) {
+    waitForWritten(op, stream);
     waitForLiveIn(op, stream);
     if (!isView(op))
       ++clocks[0][0];
@@ -140,6 +141,7 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
     return;
   }
   waitForCompute(stream);
+  waitForWritten(op, stream);
   waitForLiveIn(op, stream);
   cast<StreamedOpInterface>(op).setStreamAttr(
       StreamAttr::get(op->getContext(), stream));
@@ -147,14 +149,7 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
   ++clock[indexOf(stream)];
   asyncs[op] = {op, stream, clock, indexOf(stream), Value()};
   asyncOrder.push_back(op);
-  if (auto store = dyn_cast<CacheStoreOp>(op))
-    stores[store.getTargetAttr().getAttr()] = op;
-  if (auto load = dyn_cast<CacheLoadOp>(op))
-    loads[load.getSourceAttr().getAttr()] = op;
-  if (FlatSymbolRefAttr into = getInto(op))
-    fills[into.getAttr()] = op;
-  if (StateOp sum = boundary.sums.lookup(findSum(op)))
-    fills[sum.getSymNameAttr()] = op;
+  noteAccesses(op);
 }
 
 void ProgramOrder::takeArguments() {
@@ -171,17 +166,22 @@ void ProgramOrder::takeArguments() {
   }
 }
 
-void ProgramOrder::giveResults() {
+LogicalResult ProgramOrder::giveResults() {
   SmallVector<Value> tokens;
-  for (const Carried &carried : boundary.liveOuts)
-    tokens.push_back(
-        getToken(asyncs.find(fills.lookup(carried.state))->second));
+  for (const Carried &carried : boundary.liveOuts) {
+    auto writer = asyncs.find(writers.lookup(carried.state));
+    if (writer == asyncs.end())
+      return function.emitOpError("expected an operation that writes to '@")
+             << carried.state.getValue() << "', which is in flight at its end";
+    tokens.push_back(getToken(writer->second));
+  }
   block.getTerminator()->setOperands(tokens);
   function.setType(builder.getFunctionType(block.getArgumentTypes(),
                                            TypeRange(ValueRange(tokens))));
+  return success();
 }
 
-void ProgramOrder::run() {
+LogicalResult ProgramOrder::run() {
   takeArguments();
   SmallVector<Operation *> program;
   for (Operation &op : block) {
@@ -206,5 +206,5 @@ void ProgramOrder::run() {
       wait(Stream::compute, liveIn);
   while (!pending.empty())
     release(pending.pop_back_val());
-  giveResults();
+  return giveResults();
 }

@@ -3,6 +3,7 @@
 // A function's operations on streams, in the order of the program.
 #pragma once
 
+#include "fcdp/Analysis/Accesses.h"
 #include "fcdp/Analysis/Buffers.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -24,28 +25,27 @@ struct Carried {
   bool isSum;
 };
 
-/// The states in flight at both ends of a function, and the module's
-/// accumulators.
+/// The states in flight at both ends of a function.
 struct Boundary {
   llvm::SmallVector<Carried> liveIns, liveOuts;
-  /// The result of collectAccumulators.
-  const llvm::DenseMap<mlir::StringAttr, StateOp> &sums;
 };
 
 /// Walks one function in program order and inserts records, waits and
 /// releases.
 class ProgramOrder {
 public:
-  ProgramOrder(mlir::func::FuncOp function, const Boundary &boundary)
+  ProgramOrder(mlir::func::FuncOp function, const Boundary &boundary,
+               const Accesses &accesses)
       : function(function), block(function.front()),
-        builder(function.getContext()), boundary(boundary) {
+        builder(function.getContext()), boundary(boundary), accesses(accesses) {
     clocks.fill(Clock(kNumStreams + boundary.liveIns.size()));
     // The functions before this one were joined into compute, except for
     // live-ins, so their work counts as compute's.
     clocks[0][0] = 1;
   }
 
-  void run();
+  /// Fails if nothing writes to a state that is to be in flight at the end.
+  llvm::LogicalResult run();
 
 private:
   /// For each stream, the number of its operations that are known to be done;
@@ -75,19 +75,24 @@ private:
   };
 
   void takeArguments();
-  void giveResults();
+  llvm::LogicalResult giveResults();
   void collectBuffer(mlir::Value value);
   void collectLiveOut(mlir::Operation *op);
   void issue(mlir::Operation *op, Stream stream);
-  /// Makes `stream`, before `op`, wait for the asynchronous producers that
-  /// `op` reads.
+  /// Makes `stream`, before `op`, wait for the asynchronous work that makes
+  /// what `op` reads.
   void waitForInputs(mlir::Operation *op, Stream stream);
+  /// Makes `stream`, before `op`, wait for the asynchronous accesses to what
+  /// `op` writes.
+  void waitForWritten(mlir::Operation *op, Stream stream);
+  /// Notes the states that `op`, on another stream than compute, accesses.
+  void noteAccesses(mlir::Operation *op);
   void wait(Stream stream, Async &async);
   /// Returns the token of `async`, which is recorded after it.
   mlir::Value getToken(Async &async);
-  /// Returns the operation that fills `state`, or null if it is known to be
-  /// done.
-  Async *findFill(mlir::StringAttr state);
+  /// Returns the last operation on another stream than compute that writes to
+  /// `state`, in this function or the one before, or null.
+  Async *findWriter(mlir::StringAttr state);
   void waitForCompute(Stream stream);
   /// Makes compute wait for the live-in accumulates.
   void waitForSums();
@@ -114,6 +119,7 @@ private:
   mlir::Block &block;
   mlir::OpBuilder builder;
   const Boundary &boundary;
+  const Accesses &accesses;
   /// The work that each stream has waited for, compute first.
   std::array<Clock, kNumStreams> clocks{};
   llvm::DenseMap<mlir::Operation *, Async> asyncs;
@@ -127,10 +133,11 @@ private:
   /// The last store that was the last access to its value, and the last such
   /// store after which compute has computed.
   mlir::Operation *lastStore = nullptr, *olderStore = nullptr;
-  /// The last store to, and the last load from, each cache.
-  llvm::DenseMap<mlir::StringAttr, mlir::Operation *> stores, loads;
-  /// The operation that fills each state, in this function or the one before.
-  llvm::DenseMap<mlir::StringAttr, mlir::Operation *> fills;
+  /// The last operation of this function, on another stream than compute, that
+  /// writes to each state, and the operations that read the state since.
+  llvm::DenseMap<mlir::StringAttr, mlir::Operation *> writers;
+  llvm::DenseMap<mlir::StringAttr, llvm::SmallVector<mlir::Operation *>>
+      readers;
   llvm::MapVector<mlir::StringAttr, Async> liveIns;
   /// Live-in accumulates that compute has waited for.
   llvm::DenseSet<mlir::StringAttr> awaited;

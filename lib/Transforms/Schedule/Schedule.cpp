@@ -35,13 +35,14 @@ void SchedulePass::runOnOperation() {
   if (failed(verifyOneLevel(module)) || failed(verifyInFlightStates(module)) ||
       failed(verifyPrefetched(module)))
     return signalPassFailure();
-  llvm::DenseMap<StringAttr, StateOp> sums = collectAccumulators(module);
+  Accesses accesses(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    Boundary boundary{{}, findCarried(function), sums};
+    Boundary boundary{{}, findCarried(function)};
     SmallVector<func::FuncOp> before = findPredecessors(function);
     if (!before.empty())
       boundary.liveIns = findCarried(before[0]);
-    ProgramOrder(function, boundary).run();
+    if (failed(ProgramOrder(function, boundary, accesses).run()))
+      return signalPassFailure();
   }
   setPhase(module, Phase::scheduled);
 }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "fcdp/Analysis/Accesses.h"
+
+using namespace mlir;
+using namespace fcdp;
+
+Accesses::Accesses(ModuleOp module) {
+  for (auto state : module.getOps<StateOp>()) {
+    if (state.getRole() == StateRole::grad)
+      sums[state.getBucketAttr().getAttr()] = state.getSymNameAttr();
+    else if (state.getRole() == StateRole::node_grad ||
+             state.getRole() == StateRole::full_grad)
+      sums[state.getSymNameAttr()] = state.getSymNameAttr();
+  }
+  areStates = !sums.empty();
+  if (!areStates)
+    module.walk([&](AccumulateOp accumulate) {
+      StringAttr target = accumulate.getTargetAttr().getAttr();
+      sums[target] = target;
+    });
+}
+
+/// Returns whether `op` names memory and does nothing.
+static bool isStateView(Operation *op) {
+  return op && op->hasTrait<RunsNothing>() && isa<StorageOpInterface>(op) &&
+         op->getNumOperands() == 0;
+}
+
+static SmallVector<MemoryEffects::EffectInstance> getEffects(Operation *op) {
+  SmallVector<MemoryEffects::EffectInstance> effects;
+  if (auto declared = dyn_cast<MemoryEffectOpInterface>(op))
+    declared.getEffects(effects);
+  return effects;
+}
+
+bool Accesses::isOnAllSums(Operation *op) {
+  return llvm::any_of(getEffects(op), [](const auto &effect) {
+    return effect.getResource() == Accumulator::get() && !effect.getSymbolRef();
+  });
+}
+
+void Accesses::addEffects(Operation *op,
+                          SmallVectorImpl<Access> &accesses) const {
+  for (const MemoryEffects::EffectInstance &effect : getEffects(op)) {
+    bool isWrite = isa<MemoryEffects::Write>(effect.getEffect());
+    bool isOnSums = effect.getResource() == Accumulator::get();
+    if (!isWrite && !isa<MemoryEffects::Read>(effect.getEffect()))
+      continue;
+    if (SymbolRefAttr symbol = effect.getSymbolRef()) {
+      StringAttr name = symbol.getRootReference();
+      StringAttr sum = isOnSums ? sums.lookup(name) : StringAttr();
+      accesses.push_back({sum ? sum : name, isWrite, sum && !areStates});
+    } else if (isOnSums) {
+      for (const auto &[name, sum] : sums)
+        accesses.push_back({sum, isWrite, !areStates});
+    }
+  }
+}
+
+SmallVector<Access> Accesses::get(Operation *op) const {
+  SmallVector<Access> accesses;
+  if (isStateView(op))
+    return accesses;
+  for (Value operand : op->getOperands())
+    if (Operation *view = operand.getDefiningOp(); isStateView(view))
+      accesses.push_back({getStorage(view).getAttr(), /*isWrite=*/false});
+  addEffects(op, accesses);
+  return accesses;
+}

@@ -165,10 +165,6 @@ def StorageOpInterface : Fcdp_OpInterface<"StorageOpInterface"> {
   let methods = [
     InterfaceMethod<"Returns the parameter, bucket or state that it names.",
       "::mlir::FlatSymbolRefAttr", "getStorageAttr">,
-    InterfaceMethod<"Returns the state whose content it reads, or null.",
-      "::mlir::FlatSymbolRefAttr", "getReadStateAttr", (ins), [{}], [{ return {}; }]>,
-    InterfaceMethod<"Returns the state whose content it replaces, or null.",
-      "::mlir::FlatSymbolRefAttr", "getFilledStateAttr", (ins), [{}], [{ return {}; }]>,
   ];
 }
 

@@ -183,7 +183,6 @@ def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", !listconcat(
   let results = (outs Fcdp_Flat:$result);
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
-    ::mlir::FlatSymbolRefAttr getReadStateAttr() { return getSourceAttr(); }
   }];
   let assemblyFormat = "$source attr-dict `:` type($result)";
 }
@@ -266,7 +265,6 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
     bool bringsCopy() { return !isOfGradient(); }
     Stream chooseStream();
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
-    ::mlir::FlatSymbolRefAttr getFilledStateAttr() { return getIntoAttr(); }
   }];
   let assemblyFormat = [{
     $input `of` $source `over` $mesh `` custom<Axes>($axes) (`range` $range^)?
@@ -636,7 +634,6 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
   let extraClassDeclaration = [{
     Stream chooseStream() { return Stream::d2h; }
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
-    ::mlir::FlatSymbolRefAttr getFilledStateAttr() { return getTargetAttr(); }
   }];
   let assemblyFormat = "$value `to` $target (`on` $stream^)? attr-dict `:` type($value)";
 }
@@ -673,8 +670,6 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
     bool bringsCopy() { return !isOfGradient(); }
     Stream chooseStream() { return Stream::h2d; }
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
-    ::mlir::FlatSymbolRefAttr getReadStateAttr() { return getSourceAttr(); }
-    ::mlir::FlatSymbolRefAttr getFilledStateAttr() { return getIntoAttr(); }
   }];
   let assemblyFormat = [{
     $source (`into` $into^)? (`on` $stream^)? attr-dict `:` type($result)

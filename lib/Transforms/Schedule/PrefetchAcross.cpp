@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/Accesses.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/Fetches.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
 namespace fcdp {
@@ -143,21 +145,24 @@ static Operation *findUse(const Fetch &fetch) {
 /// Returns the last operation of `function` that must precede a copy of
 /// `fetch`: an operation that fills a state that the fetch reads, that uses the
 /// earlier copy, or that belongs to the fetch before it.
-static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
+static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch,
+                                 const Accesses &accesses) {
   Operation *last = nullptr;
   auto standBehind = [&](Operation *op) {
     if (!last || last->isBeforeInBlock(op))
       last = op;
   };
-  llvm::SmallPtrSet<Attribute, 2> states;
+  llvm::SmallDenseSet<StringAttr, 2> read;
   for (Operation *op : fetch.ops)
-    if (auto user = dyn_cast<StorageOpInterface>(op))
-      if (FlatSymbolRefAttr state = user.getReadStateAttr())
-        states.insert(state);
-  for (auto user : function.getOps<StorageOpInterface>())
-    if (FlatSymbolRefAttr state = user.getFilledStateAttr();
-        state && (states.contains(state) || mayBeInFlight(user)))
-      standBehind(user);
+    for (const Access &access : accesses.get(op))
+      if (!access.isWrite)
+        read.insert(access.state);
+  for (Operation &op : function.front())
+    if ((getInto(&op) && mayBeInFlight(&op)) ||
+        llvm::any_of(accesses.get(&op), [&](const Access &access) {
+          return access.isWrite && read.contains(access.state);
+        }))
+      standBehind(&op);
   if (fetch.last->getBlock() == &function.front())
     for (Operation *user : collectMemoryUsers(fetch.last->getResult(0)))
       standBehind(user);
@@ -167,8 +172,8 @@ static Operation *findLastHazard(func::FuncOp function, const Fetch &fetch) {
 /// Returns the operation of `batch` before which the fetch for live range
 /// `range` is issued. The numbers of ranges continue after the function's end.
 static Operation *findPlace(Batch &batch, const Fetch &fetch, size_t range,
-                            size_t distance) {
-  Operation *hazard = findLastHazard(batch.function, fetch);
+                            size_t distance, const Accesses &accesses) {
+  Operation *hazard = findLastHazard(batch.function, fetch, accesses);
   for (const Fetch &ahead : batch.fetches) {
     if (ahead.range + distance < range)
       continue;
@@ -233,12 +238,13 @@ static void keepCommon(std::map<int64_t, Variant> &variants) {
 /// as far ahead as the distance says. Weights do not change until the update,
 /// so the copies are not stale.
 static void prefetchAcross(Variant &variant, ArrayRef<StateOp> states,
-                           size_t distance) {
+                           size_t distance, const Accesses &accesses) {
   for (auto [crosser, state] : llvm::zip_equal(variant.crossers, states))
     for (Batch *batch : {&variant.first, &variant.next})
       copyFetch(*crosser.next,
                 findPlace(*batch, *crosser.next,
-                          batch->countRanges() + crosser.next->range, distance),
+                          batch->countRanges() + crosser.next->range, distance,
+                          accesses),
                 state);
   for (auto [crosser, state] : llvm::zip_equal(variant.crossers, states)) {
     replaceByRead(*crosser.next, state);
@@ -284,6 +290,7 @@ void PrefetchAcrossPass::runOnOperation() {
   SmallVector<StateOp> states;
   for (const Crosser &crosser : variants.begin()->second.crossers)
     states.push_back(addState(crosser.bucket, symbols, getMesh(module)));
+  Accesses accesses(module);
   for (auto &[index, variant] : variants)
-    prefetchAcross(variant, states, *distance);
+    prefetchAcross(variant, states, *distance, accesses);
 }

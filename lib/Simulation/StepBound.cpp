@@ -3,6 +3,7 @@
 #include "fcdp/Simulation/StepBound.h"
 
 #include "dialects/Aten/Aten.h"
+#include "fcdp/Analysis/Accesses.h"
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Simulation/StepProgram.h"
 
@@ -20,20 +21,13 @@ enum class Part : uint8_t { content, sum };
 /// Identifies memory that outlives a function.
 using StateKey = std::pair<StringAttr, Part>;
 
-/// Returns whether `symbol` is a state. The content of such a state is its
-/// accumulated gradient.
-bool isState(Operation *op, SymbolRefAttr symbol) {
-  return isa_and_present<StateOp>(
-      SymbolTable::lookupNearestSymbolFrom(op, symbol));
+StateKey keyOf(const Access &access) {
+  return {access.state, access.isSumOf ? Part::sum : Part::content};
 }
 
 /// Returns whether a schedule keeps the order of `op` relative to others of its
 /// kind.
 bool keepsOrder(Operation *op) { return isa<aten::CallOp, PackOp>(op); }
-
-struct StateUses {
-  SmallVector<StateKey, 2> reads, writes;
-};
 
 /// An operation of the step, with the indices of the work that it depends on.
 struct Work {
@@ -45,19 +39,18 @@ struct Work {
 /// the bucket that a step gathers first to the same update in the next step.
 class PeriodBuilder {
 public:
-  explicit PeriodBuilder(llvm::function_ref<Cost(Operation *)> costOf)
-      : costOf(costOf) {}
+  PeriodBuilder(ModuleOp module, llvm::function_ref<Cost(Operation *)> costOf)
+      : accesses(module), costOf(costOf) {}
   void add(func::FuncOp function);
   DependenceGraph take();
 
 private:
   void add(Operation *op);
-  /// Returns the states that `op` reads and writes, by its memory effects.
-  StateUses getUses(Operation *op) const;
   void findFirst();
   std::vector<bool> findInside() const;
   std::vector<bool> findAwaited() const;
 
+  Accesses accesses;
   llvm::function_ref<Cost(Operation *)> costOf;
   std::vector<Work> work;
   /// The index of the work that defines each value of this function.
@@ -73,38 +66,16 @@ private:
 };
 } // namespace
 
-StateUses PeriodBuilder::getUses(Operation *op) const {
-  StateUses uses;
-  SmallVector<MemoryEffects::EffectInstance> effects;
-  if (auto accessor = dyn_cast<MemoryEffectOpInterface>(op))
-    accessor.getEffects(effects);
-  for (const MemoryEffects::EffectInstance &effect : effects) {
-    bool isRead = isa<MemoryEffects::Read>(effect.getEffect());
-    if (!isRead && !isa<MemoryEffects::Write>(effect.getEffect()))
-      continue;
-    SmallVector<StateKey, 2> &states = isRead ? uses.reads : uses.writes;
-    bool isSum = effect.getResource() == Accumulator::get();
-    if (SymbolRefAttr symbol = effect.getSymbolRef())
-      states.push_back({symbol.getRootReference(), isSum && !isState(op, symbol)
-                                                       ? Part::sum
-                                                       : Part::content});
-    else if (isSum) // all that exist so far
-      for (const auto &[state, writer] : writers)
-        if (state.second == Part::sum)
-          states.push_back(state);
-  }
-  return uses;
-}
-
 void PeriodBuilder::add(Operation *op) {
   SmallVector<uint32_t, 4> needed;
   if (!op->hasTrait<OrdersStreams>())
     for (Value operand : op->getOperands())
       if (auto it = makers.find(operand); it != makers.end())
         needed.push_back(it->second);
-  StateUses uses = getUses(op);
-  for (StateKey state : uses.reads)
-    if (auto it = writers.find(state); it != writers.end())
+  SmallVector<Access> all = accesses.get(op);
+  for (const Access &access : all)
+    if (auto it = writers.find(keyOf(access));
+        it != writers.end() && !access.isWrite)
       needed.push_back(it->second);
   uint32_t index = work.size();
   if (keepsOrder(op)) {
@@ -115,8 +86,9 @@ void PeriodBuilder::add(Operation *op) {
   work.push_back({op, std::move(needed)});
   for (Value result : op->getResults())
     makers[result] = index;
-  for (StateKey state : uses.writes)
-    writers[state] = index;
+  for (const Access &access : all)
+    if (access.isWrite)
+      writers[keyOf(access)] = index;
 }
 
 void PeriodBuilder::add(func::FuncOp function) {
@@ -214,7 +186,7 @@ fcdp::boundStep(ModuleOp module, llvm::function_ref<Cost(Operation *)> costOf) {
   for (func::FuncOp function : getFunctionsOf(module))
     if (std::optional<Role> role = findRole(function))
       functions[*role] = function;
-  PeriodBuilder period(costOf);
+  PeriodBuilder period(module, costOf);
   for (Role role : StepFamily(getMicroBatches(module)).getStep())
     period.add(functions.at(role));
   return period.take().bound();

@@ -3,11 +3,10 @@
 #include "fcdp/Cluster/CostModel.h"
 
 #include "core/CodedMessage.h"
-#include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/OpList.h"
 #include "fcdp/Cluster/FusedTraffic.h"
 #include "fcdp/Cluster/LocalSumTraffic.h"
 #include "fcdp/Cluster/OperatorCost.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <map>
@@ -85,13 +84,11 @@ private:
   Cost estimateDevice(Operation *op) const {
     if (std::optional<double> bytes = measureLocalSum(op, cluster.localSums))
       return *bytes > 0 ? inMemory(*bytes) : Cost();
-    return llvm::TypeSwitch<Operation *, Cost>(op)
-        .Case<aten::CallOp, CollectiveOpInterface, CacheStoreOp, CacheLoadOp,
-              CastShardOp, PackOp, AccumulateOp, AddOp, ShardUpdateOp,
-              UnscaleGradientsOp, ClipGradientsOp, WriteBufferOp,
-              OuterDifferenceOp, OuterUpdateOp>(
-            [&](auto concrete) { return costOf(concrete); })
-        .Default(Cost());
+    if (auto call = dyn_cast<aten::CallOp>(op))
+      return costOf(call);
+    Cost cost;
+    FcdpOps::visit<TakesTime>(op, [&](auto typed) { cost = costOf(typed); });
+    return cost;
   }
   double getIssueTime(Operation *op, const Cost &cost) const;
   Cost costOf(aten::CallOp call) const;

@@ -5,9 +5,9 @@
 #include "PlanValues.h"
 #include "core/CodedMessage.h"
 #include "dialects/Aten/OpTable.h"
+#include "dialects/Fcdp/OpList.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/InPlaceGradients.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -68,15 +68,11 @@ public:
   LogicalResult write() {
     if (!op->hasTrait<OrdersStreams>())
       setLocation(out, op->getLoc());
-    llvm::TypeSwitch<Operation *>(op)
-        .Case<aten::CallOp, WriteBufferOp, LossOp, CastShardOp, PackOp,
-              AccumulateOp, AddOp, UnscaleGradientsOp, ClipGradientsOp,
-              ShardUpdateOp, OuterDifferenceOp, OuterUpdateOp, AllGatherOp,
-              ReduceScatterOp, CacheStoreOp, CacheLoadOp, RecordOp, WaitOp>(
-            [&](auto typed) { add(typed); })
-        .Default([&](Operation *) {
-          error() << "the runtime has no call for this operation";
-        });
+    auto addTyped = [&](auto typed) { add(typed); };
+    if (auto call = dyn_cast<aten::CallOp>(op))
+      add(call);
+    else if (!FcdpOps::visit<IsInPlan>(op, addTyped))
+      error() << "the runtime has no call for this operation";
     return failure(hasFailed);
   }
 

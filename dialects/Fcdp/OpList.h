@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Visits an operation as its own class, over the list of the dialect that ODS
+// makes. A class that the visitor does not take does not compile, and the error
+// names it.
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+
+namespace fcdp {
+
+template <typename... Ops>
+struct OpList {
+  /// Calls `visit` with `op` as its own class, if `Filter` holds for that
+  /// class. Returns whether it does.
+  template <template <typename> class Filter, typename Visit>
+  static bool visit(mlir::Operation *op, Visit visit) {
+    return (visitAs<Filter, Ops>(op, visit) || ...);
+  }
+
+private:
+  template <template <typename> class Filter, typename Op, typename Visit>
+  static bool visitAs(mlir::Operation *op, Visit &visit) {
+    if constexpr (Filter<Op>::value)
+      if (auto typed = llvm::dyn_cast<Op>(op)) {
+        visit(typed);
+        return true;
+      }
+    return false;
+  }
+};
+
+using FcdpOps = OpList<
+#define GET_OP_LIST
+#include "dialects/Fcdp/FcdpOps.cpp.inc"
+    >;
+
+/// Selects the operations that the runtime runs.
+template <typename Op>
+struct IsInPlan : std::bool_constant<Op::template hasTrait<InPlanned>() &&
+                                     !Op::template hasTrait<RunsNothing>()> {};
+
+/// Selects the operations that take time.
+template <typename Op>
+struct TakesTime : std::bool_constant<Op::template hasTrait<InPlanned>() &&
+                                      !Op::template hasTrait<TakesNoTime>() &&
+                                      !Op::template hasTrait<RunsNothing>()> {};
+
+} // namespace fcdp

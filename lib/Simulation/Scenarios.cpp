@@ -2,8 +2,8 @@
 
 #include "fcdp/Simulation/Scenarios.h"
 
-#include "dialects/Aten/Aten.h"
 #include "fcdp/Cluster/CostModel.h"
+#include "fcdp/Cluster/WorkKind.h"
 
 #include <tuple>
 
@@ -12,18 +12,19 @@ using namespace fcdp;
 
 /// Returns whether the cost of `op` on a device may depend on `input`.
 static bool dependsOn(Operation *op, CostInput input) {
+  WorkKind kind = getWorkKind(op);
   switch (input) {
   case CostInput::products:
   case CostInput::attention:
-    return isa<aten::CallOp, ShardUpdateOp>(op);
+    return kind == WorkKind::operators || kind == WorkKind::update;
   case CostInput::inter:
   case CostInput::interLatency:
   case CostInput::intra:
   case CostInput::intraLatency:
   case CostInput::codec:
-    return isa<CollectiveOpInterface, ClipGradientsOp, UnscaleGradientsOp>(op);
+    return kind == WorkKind::collective || kind == WorkKind::agreement;
   case CostInput::copies:
-    return isa<CacheStoreOp, CacheLoadOp, OuterDifferenceOp, OuterUpdateOp>(op);
+    return kind == WorkKind::copy || kind == WorkKind::outerUpdate;
   case CostInput::issue:
     return false; // it is the host that issues
   case CostInput::memory:

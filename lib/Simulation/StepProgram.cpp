@@ -4,6 +4,7 @@
 
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Cluster/CostModel.h"
+#include "fcdp/Cluster/WorkKind.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -36,10 +37,8 @@ llvm::SmallVector<Role> StepProgram::getRoles() const {
 Activity fcdp::getActivity(Operation *op) {
   switch (chooseStream(op)) {
   case Stream::compute:
-    return isa<ShardUpdateOp, ClipGradientsOp, UnscaleGradientsOp,
-               OuterDifferenceOp, OuterUpdateOp>(op)
-               ? Activity::optimizer
-               : Activity::compute;
+    return isOfOptimizer(getWorkKind(op)) ? Activity::optimizer
+                                          : Activity::compute;
   case Stream::inter:
     return Activity::interGather;
   case Stream::intra:

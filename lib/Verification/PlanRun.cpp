@@ -4,8 +4,9 @@
 
 #include "PlanRun.h"
 
+#include "dialects/Fcdp/OpList.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -178,34 +179,37 @@ LogicalResult PlanRun::writeFreeRanges(const PlanInstruction &instruction) {
 }
 
 LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(instruction.op)
-      .Case([&](AllGatherOp) { return gather(instruction); })
-      .Case([&](ReduceScatterOp) { return reduce(instruction); })
-      .Case([&](CastShardOp) { return cast(instruction); })
-      .Case([&](PackOp) { return pack(instruction); })
-      .Case([&](AccumulateOp) { return accumulate(instruction); })
-      .Case([&](AddOp) { return add(instruction); })
-      .Case([&](CacheStoreOp) { return store(instruction); })
-      .Case([&](CacheLoadOp) { return load(instruction); })
-      .Case([&](ViewMemberOp) { return viewMember(instruction); })
-      .Case([&](ShardUpdateOp) { return update(instruction); })
-      .Case([&](OuterDifferenceOp) { return subtract(instruction); })
-      .Case([&](OuterUpdateOp) { return updateOuter(instruction); })
-      .Case<UnscaleGradientsOp, ClipGradientsOp>(
-          [&](auto) { return rescaleAll(); })
-      .Case([&](WaitOp) { return wait(instruction); })
-      .Case([&](ReleaseOp) { return release(instruction); })
-      .Case([&](RecordOp record) {
+  auto prove = llvm::makeVisitor(
+      [&](AllGatherOp) { return gather(instruction); },
+      [&](ReduceScatterOp) { return reduce(instruction); },
+      [&](CastShardOp) { return cast(instruction); },
+      [&](PackOp) { return pack(instruction); },
+      [&](AccumulateOp) { return accumulate(instruction); },
+      [&](AddOp) { return add(instruction); },
+      [&](CacheStoreOp) { return store(instruction); },
+      [&](CacheLoadOp) { return load(instruction); },
+      [&](ShardUpdateOp) { return update(instruction); },
+      [&](OuterDifferenceOp) { return subtract(instruction); },
+      [&](OuterUpdateOp) { return updateOuter(instruction); },
+      [&](UnscaleGradientsOp) { return rescaleAll(); },
+      [&](ClipGradientsOp) { return rescaleAll(); },
+      [&](WriteBufferOp) { return compute(instruction); },
+      [&](LossOp) { return compute(instruction); },
+      [&](WaitOp) { return wait(instruction); },
+      [&](RecordOp record) {
         now->clocks.record(record.getEvent().value_or(0),
                            static_cast<size_t>(instruction.stream));
         return success();
-      })
-      .Default([&](Operation *op) -> LogicalResult {
-        if (!runsOperators(op) && !op->hasTrait<TakesNoTime>())
-          return op->emitOpError("the proof of plans does not know this "
-                                 "operation");
-        return compute(instruction);
       });
+  LogicalResult result = success();
+  if (FcdpOps::visit<IsInPlan>(instruction.op,
+                               [&](auto typed) { result = prove(typed); }))
+    return result;
+  if (isa<ViewMemberOp>(instruction.op))
+    return viewMember(instruction);
+  if (isa<ReleaseOp>(instruction.op))
+    return release(instruction);
+  return compute(instruction);
 }
 
 //===----------------------------------------------------------------------===//

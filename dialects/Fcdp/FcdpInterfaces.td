@@ -123,16 +123,18 @@ def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface"> {
       }], "bool", "isReduction">,
     InterfaceMethod<"Returns whether the input is a gradient, not a parameter's copy.",
       "bool", "isOfGradient">,
-    InterfaceMethod<[{
-        Returns whether it sends coded messages, which are at most as long as their
-        capacity instead of the payload.
-      }], "bool", "isCoded">,
+    InterfaceMethod<"Returns the form in which it sends values.", "::fcdp::Wire", "getWire">,
+    InterfaceMethod<"Returns the state that its code reads or writes, or null.",
+      "::mlir::FlatSymbolRefAttr", "getWireStateAttr">,
   ];
   let extraSharedClassDeclaration = [{
     /// Returns whether it is over `axis`, possibly among others.
     bool isOverAxis(::fcdp::Axis axis) {
       return ::fcdp::isOver($_op.getAxes(), axis);
     }
+    /// Returns whether it sends coded messages, which are at most as long as
+    /// their capacity instead of the payload.
+    bool isCoded() { return $_op.getWire() != ::fcdp::Wire::raw; }
   }];
   let extraClassDeclaration = [{
     /// Returns the payload: the bytes that a rank sends to each other rank along

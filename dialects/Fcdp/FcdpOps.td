@@ -256,7 +256,8 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
   let results = (outs Res<Fcdp_Whole, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
     bool isReduction() { return false; }
-    bool isCoded() { return !!getDeltaAttr(); }
+    Wire getWire() { return getDeltaAttr() ? Wire::delta : Wire::raw; }
+    ::mlir::FlatSymbolRefAttr getWireStateAttr() { return getDeltaAttr(); }
     /// Returns the memory for the messages of a coded gather.
     std::optional<int64_t> getScratchBytes();
     /// Returns whether it gathers a reduced gradient instead of a parameter's
@@ -322,10 +323,8 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
   let extraClassDeclaration = [{
     bool isReduction() { return true; }
     bool isOfGradient() { return true; }
-    bool isCoded() { return getCode() && *getCode() != Wire::raw; }
-    /// Returns the bytes of a message for each other rank, or the most, or the
-    /// values' if they are not coded.
-    int64_t getMessageBytes();
+    Wire getWire() { return getCode().value_or(Wire::raw); }
+    ::mlir::FlatSymbolRefAttr getWireStateAttr() { return getResidualAttr(); }
     Stream chooseStream();
     /// Returns the memory for what other ranks send and, if that is coded, for
     /// messages.

@@ -112,14 +112,8 @@ int64_t CollectiveOpInterface::getPartBytes() {
 }
 
 int64_t CollectiveOpInterface::getMostSentBytes() {
-  if (auto reduce = dyn_cast<ReduceScatterOp>(getOperation()))
-    return reduce.getMessageBytes();
-  return isCoded() ? codedCapacity(getPartBytes()) : getPartBytes();
-}
-
-int64_t ReduceScatterOp::getMessageBytes() {
-  int64_t bytes = cast<CollectiveOpInterface>(getOperation()).getPartBytes();
-  switch (getCode().value_or(Wire::raw)) {
+  int64_t bytes = getPartBytes();
+  switch (getWire()) {
   case Wire::raw:
     return bytes;
   case Wire::delta:
@@ -128,8 +122,9 @@ int64_t ReduceScatterOp::getMessageBytes() {
   case Wire::int8:
   case Wire::int4:
     return quantizedBytes(
-        *getCode() == Wire::int8 ? kInt8Format : kInt4Format,
-        cast<RankedTensorType>(getResult().getType()).getNumElements());
+        getWire() == Wire::int8 ? kInt8Format : kInt4Format,
+        cast<RankedTensorType>(getOperation()->getResult(0).getType())
+            .getNumElements());
   }
   llvm_unreachable("unknown wire");
 }
@@ -158,5 +153,6 @@ std::optional<int64_t> ReduceScatterOp::getScratchBytes() {
     return byteSize(input);
   return llvm::alignTo(byteSize(input), kMessageAlignment) +
          // There is one message to each rank, and one from each.
-         2 * countRanks(getResult().getType(), input) * getMessageBytes();
+         2 * countRanks(getResult().getType(), input) *
+             cast<CollectiveOpInterface>(getOperation()).getMostSentBytes();
 }

@@ -233,7 +233,7 @@ Cost Estimator::costOf(CollectiveOpInterface collective) const {
                              elementBytes(cast<RankedTensorType>(
                                               collective.getInput().getType())
                                               .getElementType()),
-                             *::cast<ReduceScatterOp>(*collective).getCode())
+                             collective.getWire())
                        : model.costOfDeltaGather(ranks, part);
   return isReduction ? model.costOfReduction(axis, ranks, part / ranks)
                      : model.costOfGather(axis, ranks, part);

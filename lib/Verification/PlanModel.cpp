@@ -298,14 +298,12 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
     if (instruction.bucket < 0 && instruction.state < 0)
       return op->emitOpError("expected a bucket or a state, got ") << storage;
   }
-  if (auto gather = dyn_cast<AllGatherOp>(op); gather && gather.getDeltaAttr())
-    instruction.reference = states.lookup(gather.getDeltaAttr().getAttr());
-  if (auto reduce = dyn_cast<ReduceScatterOp>(op);
-      reduce && reduce.getResidualAttr()) {
-    auto state = states.find(reduce.getResidualAttr().getAttr());
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op);
+      collective && collective.getWireStateAttr()) {
+    auto state = states.find(collective.getWireStateAttr().getAttr());
     if (state == states.end())
       return op->emitOpError("expected a state, got ")
-             << reduce.getResidualAttr();
+             << collective.getWireStateAttr();
     instruction.reference = state->second;
   }
   if (isa<AccumulateOp>(op) && instruction.state < 0) {

@@ -100,7 +100,7 @@ assert codes == [5] * len(children), codes
 
 @dataclass(frozen=True)
 class Loop:
-    """What the ranks of a program are told, and how they ended."""
+    """The orders that the ranks of a program got, and how the ranks ended."""
 
     deed: str
     rank: int

@@ -19,7 +19,7 @@ END_SECONDS = 60
 
 
 def make_socket(path: Path) -> None:
-    # The name of a socket is short, so that of its folder is not part of it.
+    # The name of a socket is short, so the name leaves out the folder.
     here = os.getcwd()
     os.chdir(path.parent)
     with socket.socket(socket.AF_UNIX) as made:

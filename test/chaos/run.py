@@ -28,8 +28,8 @@ KINDS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=50, help="of each kind")
-    parser.add_argument("--seed", type=int, default=1, help="of the first try; the others follow")
+    parser.add_argument("--tries", type=int, default=50, help="number of tries of each kind")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first try; the others follow")
     parser.add_argument("--kind", choices=list(KINDS), action="append", help="default: all")
     args = parser.parse_args()
     if NO_NETWORK:

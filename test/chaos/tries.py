@@ -28,13 +28,13 @@ from harness import BIN, Config, Workshop, environment, read_log  # noqa: E402
 
 CONFIG = Config("tiny_params")
 STEPS = 200
-# Of a job that is still there when another one has waited for its files.
+# The steps of a job that still runs when another one has waited for its files.
 MANY_STEPS = 1_000_000
 # A job that ends does so within 40 seconds on a machine that is idle. This is only when to give up waiting.
 END_SECONDS = 300
 LOG = "log.jsonl"
 OUT = "results/out.safetensors"
-# What has no place in the folder of a try.
+# Files that have no place in the folder of a try.
 ELSEWHERE = "elsewhere"
 DISK_BYTES = 4 << 20
 
@@ -127,7 +127,7 @@ def start(workshop: Workshop, folder: Path, seed: int, steps: int) -> Job:
     return Job(folder, process, random.Random(seed), steps)
 
 
-# What is done to a job. Each says what the job may do afterwards, and what its error must name if it ends.
+# Accidents of a job. Each returns what the job may do afterwards, and what its error must name if it ends.
 
 
 @dataclass(frozen=True)
@@ -187,13 +187,13 @@ def fill_disk(job: Job) -> Expected:
 
 
 def remove_file(job: Job) -> Expected:
-    """What is open stays readable."""
+    """Files that are open stay readable."""
     job.random.choice([*job.folder.glob("*.npy"), job.folder / "weights.pt2", job.folder / "step.so"]).unlink()
     return GOES_ON
 
 
 def visit(job: Job) -> Expected:
-    """Somebody who is no rank connects, says something, and leaves."""
+    """Connects as a stranger, sends some bytes, and leaves."""
     with socket.create_connection(("127.0.0.1", job.port()), timeout=5) as stranger:
         stranger.sendall(job.random.randbytes(job.random.randrange(64)))
     return GOES_ON
@@ -238,7 +238,7 @@ IMPOSSIBLE = {"the disk is full": reason} if (reason := why_no_disk()) else {}
 
 
 def judge(job: Job, expected: Expected, errors: str, losses: list[float]) -> str:
-    """What is wrong with the end of a job, of which `errors` is all that it has said."""
+    """Returns what is wrong with the end of a job that printed `errors`; empty if nothing is."""
     ended = job.process.returncode != 0
     if ended and not expected.may_end:
         return f"ended with exit code {job.process.returncode}: {errors}"
@@ -255,7 +255,7 @@ def judge(job: Job, expected: Expected, errors: str, losses: list[float]) -> str
 
 
 def leftovers(folder: Path) -> str:
-    """What is wrong with the files that a job has left."""
+    """Returns what is wrong with the files that a job has left; empty if nothing is."""
     left = [path.name for path in (*folder.iterdir(), *folder.glob("results/*")) if path.suffix in (".tmp", ".lock")]
     return f"left {left}" if left else ""
 

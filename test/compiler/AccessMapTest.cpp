@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the proof of a plan knows of bytes that blocks of nested values share.
+// The proof of a plan knows which bytes blocks of nested values share.
 
 #include "Verification/AccessMap.h"
 #include "gtest/gtest.h"

@@ -46,7 +46,7 @@ module attributes {fcdp.phase = #fcdp.phase<scheduled>} {
   func.func @update() attributes {fcdp.role = #fcdp.role<update>} { return }
 })";
 
-/// The offset of the copy, behind the shard.
+/// The offset of the copy, which follows the shard.
 constexpr int64_t kCopy = 256;
 
 class BudgetProofTest : public testing::Test {
@@ -61,10 +61,10 @@ protected:
     FailureOr<DeviceMemory> memory = measureDeviceMemory(*module);
     if (failed(memory))
       return;
-    // The copy's bytes are free behind its release, which is operation 9.
+    // The copy's bytes are free after its release, which is operation 9.
     auto function = module->lookupSymbol<func::FuncOp>("only_microbatch");
     planned.free.push_back({function, kCopy, 256, 10, 15});
-    // All results stand one behind the other, behind the copy.
+    // All results follow the copy, one after the other.
     planned.arenaBytes = kCopy + 256;
     for (const ResultPlace &result : memory->functions[1].results) {
       planned.results.push_back({result.op, planned.arenaBytes, result.bytes});
@@ -130,8 +130,8 @@ TEST_F(BudgetProofTest, RefusesOverlap) {
   EXPECT_EQ(verify(needed), "");
 }
 
-/// The sum of the second product comes behind the copy's release, the product
-/// before it.
+/// The sum of the second product follows the copy's release; the product itself
+/// precedes it.
 TEST_F(BudgetProofTest, RefusesBytesOfBuffers) {
   int64_t offset = std::exchange(planned.results[2].offset, kCopy);
   EXPECT_EQ(verify(needed), "");

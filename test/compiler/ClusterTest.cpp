@@ -287,7 +287,7 @@ host: {numa_nodes: 4}
 h2d: {sharing: rank}
 )",
                                              "ours.yaml"}));
-  // What it says, and in mappings what it does not say is the base's.
+  // Its own keys count, also within a mapping. All other keys are the base's.
   EXPECT_EQ(own.name, "ours");
   EXPECT_EQ(own.nodes, 2);
   EXPECT_EQ(own.ranksPerNode, base.ranksPerNode);

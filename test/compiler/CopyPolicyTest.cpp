@@ -118,8 +118,8 @@ TEST(CopyPolicyTest, dropWithinAMicroBatchLoadsWhatIsCarried) {
             false);
 }
 
-/// What is trained has changed since the last evaluation, what is frozen has
-/// not.
+/// Trained parameters have changed since the last evaluation, and frozen ones
+/// have not.
 TEST(CopyPolicyTest, evaluationsFetchOverTheNetworkOnce) {
   for (bool hasSeveral : {true, false}) {
     CopyPolicy policy =

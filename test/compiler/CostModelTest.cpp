@@ -140,14 +140,14 @@ TEST_F(CostModelTest, Reductions) {
              Resource::inter, 3 + 3 * 4000 / 1e9, 4 * 4000 / 1e6);
 }
 
-/// A rank codes its part and decodes that of the other node; less is sent.
+/// A rank codes its part and decodes the other node's part; less is sent.
 TEST_F(CostModelTest, CodedWires) {
   cluster.codec = {1e5, 4, 12};
   expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 "
                   "delta @s : tensor<1000xbf16> to tensor<2000xbf16>",
                   "%a: tensor<1000xbf16>"),
              Resource::inter, 3 + 2 * 2000 / 1e5, 4 * 2000 * 0.25 / 1e6);
-  // Of 32 bits, 28 are sent. The sum reads 2 parts and writes one.
+  // 28 of 32 bits are sent. The sum reads 2 parts and writes one.
   expectCost(cost("%g = fcdp.reduce_scatter %a of @b over @world[node] code "
                   "coded : tensor<2000xf32> to tensor<1000xf32>",
                   "%a: tensor<2000xf32>"),
@@ -256,8 +256,8 @@ TEST_F(CostModelTest, MemoryTraffic) {
               2 * 400);
 }
 
-/// What other programs read and write to sum gradients of bf16 over
-/// micro-batches. Casts and packs of the plan are no work of theirs.
+/// Other programs read and write these bytes to sum gradients in bf16 over
+/// micro-batches. They have none of the plan's casts and packs.
 TEST_F(CostModelTest, LocalSums) {
   const std::string pack = "%p = fcdp.pack @b(%a as @w) : (tensor<1000xbf16>) "
                            "-> tensor<8000xbf16>\n",
@@ -670,7 +670,7 @@ TEST_F(CostModelTest, IssueTimes) {
 }
 
 /// Operators take longer in training than alone, and all wait for the slowest
-/// of 8 devices. What was measured includes that.
+/// of 8 devices. A measured time includes that.
 TEST_F(CostModelTest, SustainedRates) {
   const std::string add = "%c = aten.call \"aten.add.Tensor\"(self = %a, other "
                           "= %a) : (tensor<1000xf32>, tensor<1000xf32>) -> "
@@ -733,7 +733,8 @@ TEST_F(CostModelTest, FusedOperators) {
   const std::string reader = "%d = " + add + "%c, other = %b" + types;
   EXPECT_DOUBLE_EQ(inner("", reader).getTotal(), 8000 / 1e9);
   EXPECT_EQ(inner("", reader).latency, 0);
-  // A reader of another size, one behind a product, and none at all: it writes.
+  // With a reader of another size, a reader after a product, or no reader it
+  // writes.
   EXPECT_DOUBLE_EQ(
       inner("", "%d = aten.call \"aten.cat.default\"(tensors = [%c, %b]) : "
                 "(tensor<1000xf32>, tensor<1000xf32>) -> tensor<2000xf32>\n")

@@ -188,7 +188,7 @@ private:
 };
 } // namespace
 
-/// The passes behind the proof of a plan have the measurement that it took.
+/// The passes after the proof of a plan reuse its measurement.
 TEST_F(DeviceMemoryTest, VerifyPlanPreservesItsAnalysis) {
   std::string ordered = kScheduled;
   ordered.insert(ordered.find("%slice ="),

@@ -122,7 +122,7 @@ TEST(Device, MeasuredProductsCorrectTheirNeighbours) {
   EXPECT_LT(ratio, 2);
 }
 
-// What one H200 took in a training step, for shapes that its probe has not.
+// Times of one H200 in a training step, for shapes that its probe lacks.
 TEST(Device, ProductsOfATrainingStepOnAnH200) {
   auto cluster =
       loadCluster(FCDP_SOURCE_DIR "/benchmarks/gpu/measured/h200.yaml");

@@ -152,7 +152,7 @@ static bool hasAttr(RegisteredOperationName name, StringRef attr) {
                       [&](StringAttr other) { return other == attr; });
 }
 
-/// What passes ask an operation about must be an interface of it.
+/// Each property that passes ask an operation about must be an interface of it.
 TEST_F(DialectCoverageTest, OperationsHaveTheirInterfaces) {
   for (RegisteredOperationName name :
        context.getRegisteredOperationsByDialect("fcdp")) {

@@ -194,7 +194,7 @@ TEST_F(MemoryTimelineTest, PrefetchedCopies) {
   expectSpan(last.copies[0].span, 0, 10);
 }
 
-/// A copy is reserved while it is on its way, also if nothing reads it.
+/// A copy is reserved while it is in flight, even if nothing reads it.
 TEST_F(MemoryTimelineTest, UnreadCopies) {
   parse(kPrefetched, kTwoNodes);
   func::FuncOp function = find("last_microbatch");
@@ -223,12 +223,12 @@ TEST_F(MemoryTimelineTest, CopiesThatAreStored) {
   MemoryTimeline timelines(*module);
   const FunctionTimeline &last = timelines.lookup(find("last_microbatch"));
   ASSERT_EQ(last.copies.size(), 1u);
-  expectSpan(last.copies[0].span, 0, 14); // behind the wait for %t2
+  expectSpan(last.copies[0].span, 0, 14); // after the wait for %t2
 }
 
 /// The plan, the reserved memory and the report agree on when the copy is
-/// free. The plan and the report had it free behind the gather's issue, while
-/// `intra` still reads it.
+/// free. The plan and the report once had it free after the gather's issue,
+/// while `intra` still reads it.
 TEST_F(MemoryTimelineTest, AllAgreeOnPrefetchedCopies) {
   parse(kPrefetched, kTwoNodes);
   func::FuncOp function = find("last_microbatch");
@@ -259,8 +259,8 @@ TEST_F(MemoryTimelineTest, AllAgreeOnPrefetchedCopies) {
   EXPECT_EQ(byPosition[10][MemoryUse::Gathered], 0);
 }
 
-/// What a late sum uses stays in flight until compute has waited for it in the
-/// next function.
+/// The operands of a late sum stay in flight until compute has waited for it in
+/// the next function.
 TEST_F(MemoryTimelineTest, LateSums) {
   parse(R"(
   fcdp.state @b.grad grad of @b in device : tensor<16xf32>

@@ -254,7 +254,7 @@ TEST(TableImport, TheMedianOfEqualSizesCounts) {
   const CollectiveTables &tables = imported.tables;
   EXPECT_EQ(tables.ranksPerNode, 8);
   EXPECT_EQ(tables.world.allGather.read(1e6, 2)->rate, 2e9);
-  // An all-reduce stands in only where there is nothing else.
+  // An all-reduce is used only if the log has nothing else.
   EXPECT_TRUE(tables.world.reduceScatter.empty());
   EXPECT_EQ(tables.local.allGather.read(1e6, 1)->rate, 7e9);
   EXPECT_EQ(tables.local.reduceScatter.read(1e6, 1)->rate, 7e9);

@@ -190,7 +190,7 @@ TEST(ResidencyEstimate, IsMadeOfWhatIsExposed) {
   EXPECT_NEAR(seconds(Residency::drop), 6.3, 1e-9);
 }
 
-// What a gather refers to is kept in host memory.
+// The values that a gather refers to are kept in host memory.
 TEST(ResidencyEstimate, DifferencesHaveAPriceOfTheirOwn) {
   ResidencyProblem problem = makeLayers(1, 1, 10, 0);
   problem.prefetch = 0;
@@ -274,7 +274,7 @@ TEST(ResidencyEstimate, SumsInHostMemoryAndThoseInFrontDoNotCrossABoundary) {
   // The reduction of layer 0 runs beside the second micro-batch.
   EXPECT_NEAR(seconds(1, 0), 6 + 6 + 5, 1e-9);
   // The first micro-batch ends with the sum of layer 0, whose reduction runs
-  // behind that of layer 1.
+  // after the reduction of layer 1.
   EXPECT_NEAR(seconds(0, 1), 2 * (4 + 5), 1e-9);
 }
 

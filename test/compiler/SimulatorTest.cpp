@@ -182,7 +182,7 @@ TEST(Simulator, TheDeviceWaitsForTheHost) {
 }
 
 TEST(Simulator, TheHostIssuesInTheOrderOfTheProgram) {
-  // The gather is issued behind compute, although its stream is free.
+  // The gather is issued after compute, although its stream is free.
   InstructionList list{issued(compute(1), 3), issued(gather(1), 2)};
   std::vector<TimedWork> trace;
   run({&list}, &trace);

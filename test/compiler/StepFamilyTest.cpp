@@ -159,8 +159,8 @@ TEST(StepFamilyTest, outerUpdatesComeBetweenSteps) {
   }
 }
 
-/// A micro-batch with an outer update in it stands where the one without it
-/// does.
+/// A micro-batch with an outer update in it is at the place of the micro-batch
+/// without one.
 TEST(StepFamilyTest, outerUpdatesMayBeInMicrobatches) {
   for (int64_t microBatches : {1, 3}) {
     StepFamily family(microBatches, /*evaluates=*/true, /*variants=*/1,

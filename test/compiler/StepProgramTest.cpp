@@ -63,7 +63,7 @@ TEST(StepProgram, TokensCrossTheEndsOfFunctions) {
       parseSourceString<ModuleOp>(kCrossing, &context);
   ASSERT_TRUE(module);
   StepTimes times = simulateStep(makeStepProgram(*module, costOf));
-  // One of the gather's five seconds is hidden behind the first micro-batch.
+  // One of the gather's five seconds overlaps with the first micro-batch.
   EXPECT_DOUBLE_EQ(times.seconds, 6);
   EXPECT_DOUBLE_EQ(times.exposed[static_cast<unsigned>(Activity::intraGather)],
                    4);

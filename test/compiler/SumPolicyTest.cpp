@@ -66,8 +66,8 @@ TEST(SumPolicyTest, fullReducesOnce) {
   expectRow(policy, Role::last_microbatch, true, true, true, false);
 }
 
-/// With one micro-batch, or with nothing to reduce behind the sum, all modes
-/// are one.
+/// With one micro-batch, or with nothing to reduce after the sum, all modes are
+/// the same.
 TEST(SumPolicyTest, nothingToSumIsSharded) {
   for (Accumulation accumulation : kAccumulations)
     EXPECT_EQ(makePolicy(accumulation, 1).level, SumLevel::all);
@@ -105,7 +105,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
   }
 })";
 
-/// What a function does with the gradients of one bucket.
+/// Counts of a function's operations on the gradients of one bucket.
 struct Counts {
   int64_t within = 0, between = 0, loads = 0, stores = 0, added = 0;
 };

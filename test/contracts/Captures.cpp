@@ -39,7 +39,7 @@ std::vector<Use> Captures::end(Handle stream, Thread thread) {
     if (other != capture->origin &&
         (known == joined.end() || known->second < last))
       report({"capture",
-              "an event behind the last work of stream " + describe(other) +
+              "an event after the last work of stream " + describe(other) +
                   " that stream " + describe(capture->origin) +
                   " waits for before the capture ends",
               "work that is not joined"});

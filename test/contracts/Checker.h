@@ -18,8 +18,8 @@ namespace fcdp::contracts {
 struct Checker {
   Checker();
 
-  /// What a call that does not wait puts on a stream: work of the stream, or a
-  /// part of the graph that is captured.
+  /// Adds the work that a call puts on a stream without waiting. It belongs to
+  /// the stream, or to the graph that is captured.
   Point issue(Handle stream, Use use);
   /// Takes memory of one of the calls that free or unregister it. libtorch
   /// frees memory that is in use, because cudaFree waits for the device.

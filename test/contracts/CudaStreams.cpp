@@ -15,7 +15,8 @@ namespace {
 
 thread_local CaptureMode threadMode = CaptureMode::Global;
 
-/// What graphs use, by their handles and those of their executable forms.
+/// The memory that graphs use, by the handles of graphs and of their executable
+/// forms.
 /// Guarded by the checker's mutex.
 std::map<Handle, std::vector<Use>> graphs;
 

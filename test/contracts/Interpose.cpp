@@ -56,7 +56,8 @@ int entryOf(const char *name) noexcept {
   return -1;
 }
 
-/// Libraries that were loaded for one object only are not behind this one.
+/// The search order after this library has no libraries that were loaded for
+/// one object only.
 void *findInLoaded(const char *name) {
   for (const char *library :
        {"libcudart.so.13", "libcudart.so.12", "libnccl.so.2"})
@@ -108,7 +109,7 @@ static void *findChecked(void *handle, const char *name) noexcept {
 }
 
 /// Gives this library's function for one that it checks. The other call must
-/// be compiled as a jump: RTLD_NEXT means what is behind the caller, which is
+/// be compiled as a jump: RTLD_NEXT means the object after the caller, which is
 /// found by the return address.
 extern "C" void *dlsym(void *handle, const char *name) noexcept {
   if (handle != RTLD_NEXT && entryOf(name) >= 0)

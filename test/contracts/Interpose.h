@@ -66,8 +66,8 @@ enum Entry {
       NumEntries
 };
 
-/// Returns the library's function behind this library's one. Ends the process
-/// if there is none.
+/// Returns the library's function that this library's function replaces. Ends
+/// the process if there is none.
 void *next(Entry entry);
 /// Returns a function of libcudart that is not checked, or null.
 void *findInCudart(const char *name);

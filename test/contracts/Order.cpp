@@ -193,11 +193,12 @@ void Order::settled(Handle communicator) {
 void Order::requireSettled(Handle communicator) {
   auto found = communicators.find(communicator);
   if (found != communicators.end() && found->second.isInProgress)
-    report({"order",
-            "ncclCommGetAsyncError to have said that nothing is in progress on "
-            "communicator " +
-                found->second.name,
-            "a call on it that is in progress"});
+    report(
+        {"order",
+         "that ncclCommGetAsyncError has reported that nothing is in progress "
+         "on communicator " +
+             found->second.name,
+         "a call on it that is in progress"});
 }
 
 void Order::requireSettledOn(Handle stream) {

@@ -45,7 +45,7 @@ public:
       : report(std::move(report)), folder(std::move(folder)) {}
 
   void joined(Handle communicator, const std::string &id, int ranks, int rank);
-  /// The communicator ends in good order, behind its last collective.
+  /// The communicator ends in good order, after its last collective.
   void ended(Handle communicator);
   void forget(Handle communicator) { communicators.erase(communicator); }
   /// Returns 1 for a communicator whose beginning was not seen.
@@ -55,8 +55,8 @@ public:
   void sent(Handle communicator, int peer, uint64_t count, uint32_t type);
   void received(Handle communicator, int peer, uint64_t count, uint32_t type);
 
-  /// A call has returned while its work was not in the stream yet, and the
-  /// library has said that all work is.
+  /// `inProgress`: a call has returned while its work was not in the stream
+  /// yet. `settled`: the library has reported that all work is.
   void inProgress(Handle communicator, Handle stream);
   void settled(Handle communicator);
   /// Check that nothing is in progress on the communicator, or the stream.

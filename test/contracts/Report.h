@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the rules have in common: memory, handles, and how they report.
+// The parts that the rules have in common: memory, handles, and reports.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,8 @@ States = dict[tuple[str, str], torch.Tensor]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`states` by (role, name); `own` by (role, name, number), for states that each rank or each node has of its own."""
+    """`states` by (role, name); `own` by (role, name, number), for states that each rank or each node has of its
+    own."""
 
     index: dict[str, Any]
     states: States
@@ -76,6 +77,6 @@ def assert_equal_tensors(one: dict[Any, torch.Tensor], other: dict[Any, torch.Te
 
 
 def updates(checkpoint: Checkpoint) -> dict[str, tuple[int, bool]]:
-    """Of each parameter: its updates, and whether it is trained."""
+    """Returns, by parameter, its number of updates and whether it is trained."""
     values = [state for state in checkpoint.index["states"] if state["role"] == "value"]
     return {state["names"][0]: (state["updates"], state["trainable"]) for state in values}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bytes that a node sends and copies per optimizer step, by the closed forms, from bucket sizes alone.
 
-Nothing here looks at the compiler's operations or at its own prediction. What is taken from the plan is the storage
-layout (which parameters share a bucket, and the padding); how often a bucket is used comes from the caller, who knows the
-model. W, Wr: a bucket's bytes in the type of its gather and of its reduction. u: its live ranges in a micro-batch.
+Nothing here looks at the compiler's operations or at its own prediction. The plan gives only the storage layout (which
+parameters share a bucket, and the padding); how often a bucket is used comes from the caller, who knows the model. W,
+Wr: a bucket's bytes in the type of its gather and of its reduction. u: its live ranges in a micro-batch.
 """
 
 from collections.abc import Mapping
@@ -65,7 +65,8 @@ def buckets(plan: Mapping[str, Any]) -> list[Bucket]:
 
 
 def message_capacity(values: int) -> int:
-    """Most bytes of a coded message for that many bytes of values: a header of 64, and 16 for each 128 KiB, rounded up."""
+    """Most bytes of a coded message for that many bytes of values: a header of 64, and 16 for each 128 KiB, rounded
+    up."""
     most = 64 + values + -(-values // (128 * 1024)) * 16
     return -(-most // 64) * 64 if values else 0
 
@@ -81,7 +82,8 @@ OPTIMIZER_STATES = {
 
 
 def state_bytes(bucket: Mapping[str, Any], optimizer: str, parts: int) -> dict[str, int]:
-    """Bytes of device memory on each rank of the states of a trained bucket that is sharded over `parts` ranks, by role.
+    """Bytes of device memory on each rank of the states of a trained bucket that is sharded over `parts` ranks, by
+    role.
 
     Gradients are in float32, and with a master the optimizer's states are, too: 2 + 4 + 4 (1 + moments) bytes for each
     element of a bfloat16 model.
@@ -113,7 +115,7 @@ def traffic(
     accumulation: str = "",
     collectives: str = "two-level",
 ) -> tuple[Traffic, Traffic]:
-    """(what happens once, before the first step; what happens in every step). live_ranges: u by unit."""
+    """Returns the traffic before the first step, and the traffic of each step. live_ranges: u by unit."""
     mode = accumulation or ACCUMULATION.get(strategy, "sharded")
     flat = collectives == "flat" and min(plan["nodes"], plan["ranks_per_node"]) > 1
     once, each = Traffic(), Traffic()

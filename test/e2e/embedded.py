@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a job that embeds a step by its C interface: trains, and saves or restores the state by name.
 
-Runs the steps FIRST to LAST - 1 and prints each mean loss on rank 0, and then that of an evaluation. The state comes from a
-.pt2 file, or from a folder that an earlier run has saved. Files of inputs have the names of the inputs.
+Runs the steps FIRST to LAST - 1 and prints each mean loss on rank 0, and then that of an evaluation. The state comes
+from a .pt2 file, or from a folder that an earlier run has saved. Files of inputs have the names of the inputs.
 """
 
 import argparse

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs fcdp-run in processes that fork from one which has loaded libtorch. To load it takes longer than most tests run."""
+"""Runs fcdp-run in processes that fork from one which has loaded libtorch. To load it takes longer than most tests
+run."""
 
 import os
 import socket

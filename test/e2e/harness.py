@@ -39,8 +39,8 @@ ADAMW = "adamw,lr=1e-3,eps=1e-3"
 LION = "lion,lr=1e-3,weight_decay=0.5"
 # More than a test waits for.
 MANY_STEPS = 1_000_000
-# A script that starts the tests in the background has them ignore SIGINT, and nohup SIGHUP. The jobs that they start would
-# inherit that. A signal that has a handler here has its usual effect there.
+# A script that starts the tests in the background has them ignore SIGINT, and nohup SIGHUP. The jobs that they start
+# would inherit that. A signal that has a handler here has its usual effect there.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
@@ -140,7 +140,8 @@ class ToolError(RuntimeError):
 
 
 def environment(extra: Mapping[str, str] = {}) -> dict[str, str]:
-    """This process's environment without what a launcher may have left in it. No test measures machines unless it says so."""
+    """This process's environment without what a launcher may have left in it. No test measures machines unless it says
+    so."""
     kept = {k: v for k, v in os.environ.items() if k not in LAUNCHER_VARIABLES and not k.startswith(("OMPI_", "SLURM_"))}
     return {**kept, "FCDP_STRATEGY": "fcdp", **extra}
 
@@ -162,7 +163,7 @@ def rank_environment(config: Config, rank: int, port: int, host: str = "127.0.0.
 
 
 def rank_environments(config: Config) -> list[dict[str, str]]:
-    """Those of all ranks of a job, each of which is started by itself."""
+    """Returns the environments of all ranks of a job, each of which is started by itself."""
     port = free_port()
     return [rank_environment(config, rank, port) for rank in range(config.world)]
 
@@ -204,7 +205,8 @@ def wait_for_step(process: subprocess.Popen[str]) -> None:
 
 
 def free_port() -> int:
-    """Below those that Linux gives to connections, which would otherwise take the port before its rank listens at it."""
+    """Below those that Linux gives to connections, which would otherwise take the port before its rank listens at
+    it."""
     while True:
         port = random.SystemRandom().randrange(10_000, 32_768)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -307,7 +309,8 @@ class Workshop:
         return self._made[key]
 
     def _make_or_load(self, key: Any, make: Callable[[], Any]) -> Any:
-        """The lock makes a process wait while another one makes the same thing. What could not be made is tried again."""
+        """The lock makes a process wait while another one makes the same thing. A thing that could not be made is tried
+        again."""
         made = self.folder / "made" / hashlib.sha256(repr(key).encode()).hexdigest()
         with open(f"{made}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

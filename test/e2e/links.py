@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between ranks that are slow or fail: a proxy on loopback that delays what it passes on, and hosts whose link is cut."""
+"""Links between ranks that are slow or fail: a proxy on loopback that delays what it passes on, and hosts whose link is
+cut."""
 
 import contextlib
 import select

@@ -5,9 +5,9 @@ usage: looped.py MODEL INPUTS K FIRST LAST CACHE RUN ARGUMENTS
 
 Runs the steps FIRST to LAST - 1 with K micro-batches. Prints, on rank 0, each mean loss, and saves the state dict as
 RUN/state-LAST.pt. Goes on from the latest checkpoint in RUN if FIRST is not 0, and saves one at the end. ARGUMENTS are
-further ones of fcdp.compile, as JSON; the optimizer "of PyTorch" is an AdamW with two parameter groups, and "Muon and AdamW"
-are those of test_muon.py for the example GPT, as "Adafactor" is that of test_adafactor.py. With "evaluation",
-a folder of rows, it evaluates the model on all of them before and after it trains, and prints the second loss, too.
+further ones of fcdp.compile, as JSON; the optimizer "of PyTorch" is an AdamW with two parameter groups, and "Muon and
+AdamW" are those of test_muon.py for the example GPT, as "Adafactor" is that of test_adafactor.py. With "evaluation", a
+folder of rows, it evaluates the model on all of them before and after it trains, and prints the second loss, too.
 """
 
 import json

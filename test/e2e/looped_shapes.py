@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rank of a job that trains a step of several shapes with fcdp.compile, on batches that are cut to their own length.
+"""One rank of a job that trains a step of several shapes with fcdp.compile, on batches that are cut to their own
+length.
 
 usage: looped_shapes.py MODEL INPUTS K STEPS CACHE LENGTHS
 
-Prints, on rank 0, the loss and the variant of each step. Rows are those that fcdp-run reads; LENGTHS are separated by commas.
+Prints, on rank 0, the loss and the variant of each step. Rows are those that fcdp-run reads; LENGTHS are separated by
+commas.
 """
 
 import sys

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Removes each wait from a plan, one at a time, and runs the plan on emulated devices (docs/rationale/cuda.md, "How it is tested").
+"""Removes each wait from a plan, one at a time, and runs the plan on emulated devices (docs/rationale/cuda.md, "How it
+is tested").
 
-A line for each wait says whether the prover refuses the plan without it, and in which order of streams a run without it has
-other losses or parameters. The exit code is 1 if a removal that the prover refuses is not found by any run. Tests run some of
-the waits (test_emulated_gpu.py).
+A line for each wait says whether the prover refuses the plan without it, and in which order of streams a run without it
+has other losses or parameters. The exit code is 1 if a removal that the prover refuses is not found by any run. Tests
+run some of the waits (test_emulated_gpu.py).
 """
 
 import argparse

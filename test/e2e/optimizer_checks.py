@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of all optimizers ask of a step: equal bits, planned memory, skipped steps, and checkpoints that go on elsewhere."""
+"""The checks that all optimizers have in common: equal bits, planned memory, skipped steps, and checkpoints that go on
+elsewhere."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -56,7 +57,8 @@ class WarmUp:
 
 
 def skip_overflowing_steps(workshop: Workshop, optimizer: str, folder: Path) -> tuple[States, States]:
-    """Trains with a first loss scale that is too large. Returns the states after step 1, which is skipped, and at the end."""
+    """Trains with a first loss scale that is too large. Returns the states after step 1, which is skipped, and at the
+    end."""
     config = Config("gpt_f16", 1, 2, "fcdp", 2, optimizer, master="f32", loss_scale=True)
     model = workshop.model(config.model)
     files = (f"--json={folder / 'log.jsonl'}", f"--save-dir={folder}", "--save-every=1", "--keep=99")

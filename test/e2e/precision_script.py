@@ -3,7 +3,8 @@
 
 usage: precision_script.py FOLDER
 
-Rank 0 writes FOLDER/NAME.json: the losses of both, and how far the float32 parameters are from FSDP2's and from their beginning.
+Rank 0 writes FOLDER/NAME.json: the losses of both, and how far the float32 parameters are from FSDP2's and from their
+beginning.
 """
 
 import json
@@ -45,7 +46,7 @@ class Rotary(nn.Module):
 
 
 class WideOutput(Rotary):
-    """What output_dtype=torch.float32 does is a part of the model."""
+    """Does the work of output_dtype=torch.float32 in the model."""
 
     def forward(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> torch.Tensor:
         return super().forward(*args, **kwargs).float()
@@ -77,7 +78,7 @@ RECIPES = {
     "output": Recipe(
         {**NARROW, "reduce_dtype": F32, "output_dtype": F32}, cast, WideOutput, ["--master=f32", "--reduce-dtype=f32"]
     ),
-    # What the first one was once, and is not right.
+    # The recipe that was once the first one, and is wrong.
     "rounded-table": Recipe({**NARROW, "reduce_dtype": F32}, cast_all, options=["--master=f32", "--reduce-dtype=f32"]),
 }
 

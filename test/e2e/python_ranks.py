@@ -2,8 +2,9 @@
 """Runs Python programs as ranks: each in a process that forks from one which has imported PyTorch.
 
 Importing PyTorch and what an export needs takes longer than most ranks compute. A program sees what it would in an
-interpreter of its own, except that libraries have read their variables (OMP_NUM_THREADS) in the environment of this process,
-that all ranks hash strings alike, and that the modules below are loaded. test_loop.py has ranks in interpreters of their own.
+interpreter of its own, except that libraries have read their variables (OMP_NUM_THREADS) in the environment of this
+process, that all ranks hash strings alike, and that the modules below are loaded. test_loop.py has ranks in
+interpreters of their own.
 """
 
 import ctypes
@@ -20,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 
 CONTEXT = multiprocessing.get_context("forkserver")
-# Those that an export or a checkpoint needs. None of them starts a thread that is there when the server forks.
+# Modules that an export or a checkpoint needs. None of them starts a thread that is there when the server forks.
 CONTEXT.set_forkserver_preload(
     [
         "fcdp",
@@ -35,7 +36,7 @@ CONTEXT.set_forkserver_preload(
 
 @dataclass(frozen=True)
 class Printed:
-    """What a rank wrote to its standard output and its standard error."""
+    """The texts that a rank wrote to its standard output and its standard error."""
 
     out: str
     error: str
@@ -50,7 +51,8 @@ def run_ranks(
 ) -> list[Printed]:
     """Runs a program beside itself, once for each environment, which replaces that of this process.
 
-    Raises AssertionError, with what all ranks have printed, unless each of them ends with `exit_code` within `timeout` seconds.
+    Raises AssertionError, with what all ranks have printed, unless each of them ends with `exit_code` within `timeout`
+    seconds.
     """
     argv = [str(script), *map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +94,7 @@ def _run(argv: list[str], environment: dict[str, str], out: str, error: str) -> 
     os.environ.update(environment)
     sys.argv[:] = argv
     sys.path.insert(0, os.path.dirname(argv[0]))
-    # Of their own, as those that an interpreter begins with. That of the module random is already.
+    # New random states, as an interpreter begins with. The module random has one already.
     np.random.seed()
     torch.default_generator.seed()
     main = sys.modules["__main__"] = ModuleType("__main__")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gives batches to compiled steps that would train wrongly in silence, and prints what is said of each.
+"""Gives batches to compiled steps that would train wrongly in silence, and prints the message about each.
 
 usage: refused_batches_script.py CACHE
 """

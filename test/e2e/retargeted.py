@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the program of an imported step operator by operator: on fake CUDA tensors, or on the CPU with the operators that
-CUDA alone has written out."""
+"""Runs the program of an imported step operator by operator: on fake CUDA tensors, or on the CPU with the operators
+that CUDA alone has written out."""
 
 import math
 import re

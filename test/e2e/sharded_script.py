@@ -3,9 +3,10 @@
 
 usage: sharded_script.py JOBS OUT
 
-JOBS is JSON, a list of {"kind": "fcdp", "fsdp" or "misfits", "load": a folder of torch.distributed.checkpoint, "steps": how many, "save": a
-folder, "more": steps after that, "half": whether the model is in bfloat16 and has a parameter without dimensions, "width": of
-its hidden layer, "options": arguments of fcdp.compile}, which run one after the other. Rank 0 writes to OUT, for each, {"losses", "loaded", "saved", "last": all states at these times}.
+JOBS is JSON, a list of {"kind": "fcdp", "fsdp" or "misfits", "load": a folder of torch.distributed.checkpoint, "steps":
+how many, "save": a folder, "more": steps after that, "half": whether the model is in bfloat16 and has a parameter
+without dimensions, "width": of its hidden layer, "options": arguments of fcdp.compile}, which run one after the other.
+Rank 0 writes to OUT, for each, {"losses", "loaded", "saved", "last": all states at these times}.
 """
 
 import copy
@@ -117,7 +118,7 @@ def with_fsdp(job: dict[str, Any], model: Net) -> dict[str, Any]:
 
     def whole() -> dict[str, Any]:
         model_state, states = sd.get_state_dict(model, optimizer, options=sd.StateDictOptions(full_state_dict=True))
-        # What is whole in the model already is not copied by PyTorch.
+        # PyTorch does not copy tensors that are whole in the model already.
         return copy.deepcopy({"model": model_state, "optim": states["state"]})
 
     model_state, optimizer_state = sd.get_state_dict(model, optimizer)

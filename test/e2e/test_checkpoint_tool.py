@@ -106,7 +106,7 @@ def test_pytorch_goes_on_and_back(workshop: Workshop, tmp_path: Path, job: Calla
         assert value.equal(expected[name]), name
         assert optimizer.state[value]["step"] == 3
 
-    # What PyTorch saves has no ties; the job's own checkpoint knows them.
+    # PyTorch's checkpoint has no ties; the job's own checkpoint knows them.
     state = {"model": sd.get_model_state_dict(model), "optim": sd.get_optimizer_state_dict(model, optimizer)}
     dcp.save(state, checkpoint_id=tmp_path / "again", no_dist=True)
     back = tmp_path / "back" / "step-00000003"

@@ -267,7 +267,7 @@ def test_torchrun_restarts_a_killed_rank(workshop: Workshop, tmp_path: Path) -> 
     assert losses[0] == losses[1]
     ran = sum(text.startswith("step ") for text in printed)
     assert sum(text.startswith("resumed from ") for text in printed) == 2, printed
-    # Steps behind the checkpoints ran twice.
+    # Steps after the checkpoints ran twice.
     assert steps < ran <= steps + 2 * every
 
 

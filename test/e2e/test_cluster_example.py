@@ -30,7 +30,7 @@ def start(folder: Path) -> subprocess.Popen[str]:
 
 
 def steps_after(job: subprocess.Popen[str], log: Path, step: int) -> None:
-    """Waits until a step behind `step` is in the log."""
+    """Waits until a step after `step` is in the log."""
     while job.poll() is None:
         lines = log.read_text().splitlines() if log.exists() else []
         if lines and lines[-1].endswith("}") and json.loads(lines[-1])["step"] > step:

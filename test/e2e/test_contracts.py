@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job for GPUs keeps the rules of CUDA and NCCL (test/contracts): on the emulated device, with the checker in front of the libraries."""
+"""A job for GPUs keeps the rules of CUDA and NCCL (test/contracts): on the emulated device, with the checker in front
+of the libraries."""
 
 from pathlib import Path
 

@@ -78,7 +78,7 @@ def test_the_end_of_an_epoch_is_said(job: Callable[[str], Job]) -> None:
 @pytest.mark.parametrize("config", [Config("gpt", 2, 2), Config("gpt", 1, 2, "zero3", 4)], ids=lambda config: config.name)
 @pytest.mark.parametrize("half", [1, 3])
 def test_goes_on_within_an_epoch_bit_for_bit(job: Callable[[str], Job], config: Config, half: int) -> None:
-    """The border between two epochs lies before and after the step at which the second part begins."""
+    """An epoch ends before, and in the other case after, the step at which the second part begins."""
     whole = job("whole").run(config, 6, "--data=shuffle=7")
     job("parts").run(config, half, "--data=shuffle=7")
     parts = job("parts").run(config, 6, "--data=shuffle=7")

@@ -256,7 +256,8 @@ def test_profiles_of_the_first_steps(workshop: Workshop, tmp_path: Path) -> None
 
 
 def test_checkpoints(workshop: Workshop, tmp_path: Path) -> None:
-    """A job that goes on from a checkpoint has the numbers of one that was not interrupted, with the device's random state."""
+    """A job that goes on from a checkpoint has the numbers of one that was not interrupted, with the device's random
+    state."""
     config = Config("hf_gpt2_dropout")
     step = compile_for_gpus(workshop, config, tmp_path)
     random = {"FCDP_FAKE_RANDOM": "generator"}

@@ -56,7 +56,7 @@ SPEED: dict[str, float] = {
 
 
 def with_numbers(value: Any) -> Any:
-    """What PyYAML takes for text, as `5e+09`, is a number in YAML 1.2."""
+    """Makes numbers of texts such as `5e+09`, which are numbers in YAML 1.2 and texts for PyYAML."""
     if isinstance(value, dict):
         return {key: with_numbers(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -147,7 +147,7 @@ def test_finds_what_the_device_was_given(workshop: Workshop, tmp_path: Path) -> 
                 expected = bus_bandwidth(whole, ranks, bandwidth, start, kind == "reduce_scatter")
                 assert on == nodes
                 assert rate == pytest.approx(expected, rel=2e-3)
-    # Of a node of two ranks.
+    # The values are of a node of two ranks.
     assert found["host"]["memory_bandwidth"] == pytest.approx(2 * HOST, rel=1e-3)
     assert set(found["host"]["issue"]) == {"operator", "view", "transfer", "copy"}
     assert min(found["host"]["issue"].values()) > 0
@@ -165,7 +165,7 @@ def test_one_old_gpu(workshop: Workshop, tmp_path: Path) -> None:
     device = found["device"]
     assert device["reserved"]["communicators"] == 0 and device["collective_share"] == 0
     assert "collectives" not in found
-    # What a GPU does not have is not in the file, which says so.
+    # Types that a GPU does not have are not in the file, and a comment in it says so.
     assert {row["type"] for row in device["products"]} == {"f64", "f32", "f16"}
     assert device["flops"]["bf16"] == device["flops"]["f32"]
     text = path.read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--cuda-graphs, as far as a machine without a GPU can tell. What graphs compute is tested by test/runtime/operators."""
+"""--cuda-graphs, as far as a machine without a GPU can tell. test/runtime/operators tests the results of graphs."""
 
 from pathlib import Path
 

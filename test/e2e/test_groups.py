@@ -14,7 +14,8 @@ from harness import Config, Workshop, assert_bit_equal, parameters, read_plan, r
 from models import build
 
 STEPS = 4
-# Decay that shows after a few steps. Members of a bucket take turns: a layer's weights and biases are in different groups.
+# Decay that shows after a few steps. Members of a bucket take turns: a layer's weights and biases are in different
+# groups.
 ADAMW = "adamw,lr=1e-2,eps=1e-3,weight_decay=2"
 SGD = "sgd,lr=0.1,momentum=0.9,weight_decay=0.5"
 GROUPS = ("*.bias,*ln*:weight_decay=0", "*wte*,*wpe*:lr=0.25,weight_decay=0.5", "*.bias,*up*:lr=2")
@@ -85,7 +86,8 @@ def test_strategies_and_layouts_are_bit_equal(workshop: Workshop, optimizer: str
 
 @pytest.mark.parametrize("strategy", ["fcdp", "ddp"])
 def test_one_setting_for_all_in_segments_changes_no_bit(workshop: Workshop, strategy: str) -> None:
-    """Each second parameter is a segment of its own, with nearly the optimizer's settings: the smallest other factor."""
+    """Each second parameter is a segment of its own, with nearly the optimizer's settings: the smallest other
+    factor."""
     config = replace(GROUPED, strategy=strategy, groups=())
     cut = replace(config, groups=("*.weight:lr=1.0000000000000002",))
     plan = read_plan(workshop.step(cut))

@@ -91,7 +91,8 @@ def test_fcdp_run(made: Path) -> None:
     assert sorted(written) == sorted(codes(cells(page, "in `--json` and TensorBoard") + cells(page, "in `--json`")))
 
 
-# Of all levels, from strategies, resources, activities and places on; their values are described by a sentence.
+# Keys whose values are objects by names: of strategies, resources, activities or places. A sentence describes these
+# values.
 NAMES = {"scenarios", "choices", "in_use"}
 
 

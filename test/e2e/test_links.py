@@ -28,7 +28,7 @@ CONFIG = Config("gpt", 2, 1)
 
 
 def variables(config: Config, rank: int, port: int) -> dict[str, str]:
-    """Those of a rank whose launcher serves a TCPStore at `port`."""
+    """Returns the variables of a rank whose launcher serves a TCPStore at `port`."""
     agent = {"TORCHELASTIC_USE_AGENT_STORE": "True", "FCDP_JOB_KEY": SECRET}
     return {**rank_environment(config, rank, port), **agent}
 
@@ -48,7 +48,7 @@ def serve() -> TCPStore:
 def job(
     workshop: Workshop, seconds: float, steps: int, *extra: str
 ) -> Iterator[tuple[list[subprocess.Popen[str]], Proxy]]:
-    """Two ranks. What rank 1 and the store, which rank 0 serves, say to each other is `seconds` late each way."""
+    """Runs two ranks. Messages between rank 1 and the store, which rank 0 serves, are `seconds` late each way."""
     model = workshop.model("gpt")
     command = run_command(workshop.step(CONFIG), model.archive, model.inputs, steps, *extra)
     stores = [serve(), serve()]

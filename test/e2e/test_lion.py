@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lion with everything that an optimizer goes together with. Its reference is a test of test/python/test_reference.py."""
+"""Lion with everything that an optimizer goes together with. Its reference is a test of
+test/python/test_reference.py."""
 
 from collections.abc import Iterable
 from dataclasses import replace

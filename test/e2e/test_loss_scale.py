@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dynamic loss scale for a model in float16, as torch.amp.GradScaler has it: the scale, the steps that are skipped and
-the masters are those of a loop in PyTorch."""
+"""A dynamic loss scale for a model in float16, as torch.amp.GradScaler has it: the scale, the steps that are skipped
+and the masters are those of a loop in PyTorch."""
 
 from dataclasses import replace
 from pathlib import Path

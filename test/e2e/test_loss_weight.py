@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses that are weighted by an input, --loss-weight: the loss of a step is sum(w L) / sum(w) over all micro-batches and
-ranks, and gradients are those of it."""
+"""Losses that are weighted by an input, --loss-weight: the loss of a step is sum(w L) / sum(w) over all micro-batches
+and ranks, and gradients are those of it."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -131,7 +131,8 @@ def test_losses_and_parameters_are_those_of_pytorch(workshop: Workshop, tmp_path
     mean = run(workshop.step(plain), workshop, plain, data, tmp_path / "mean")
     assert config.world * config.micro_batches == 1 or relative_error(one.losses, mean.losses) > 1e-4
     assert "loss_weight" not in mean.steps[0]
-    # The weights travel with the figures, as a number of each micro-batch. Two numbers travel in front of the first step.
+    # The weights travel with the figures, as a number of each micro-batch. Two numbers travel in front of the first
+    # step.
     assert one.traffic == mean.traffic
     number = 8 * (config.world - 1) * config.local
     added = [2 * number] + [config.micro_batches * number] * (STEPS - 1)
@@ -288,7 +289,7 @@ def compile_shapes(workshop: Workshop, config: Config) -> Path:
 
 @pytest.mark.parametrize("config", [WEIGHTED, replace(WEIGHTED, strategy="zero3", micro_batches=1)], ids=lambda config: config.name)
 def test_steps_of_several_shapes(workshop: Workshop, tmp_path: Path, config: Config) -> None:
-    """What is behind a row is padding of the mask, too, which has no weight."""
+    """The elements after a row are padding of the mask, too, which has no weight."""
     data = Data.make(config)
     count, half = config.world * config.micro_batches, SHAPES[0]
     for step in (0, 2):

@@ -66,7 +66,7 @@ def test_losses_and_masters_are_those_of_pytorch(workshop: Workshop, tmp_path: P
     model = workshop.model(config.model)
     losses, masters = reference(workshop, config, STEPS)
     run = workshop.run(config, STEPS)
-    # Sums of the gradients of one node's ranks are in float32, so that only roundings to bfloat16 could tell.
+    # A node's ranks accumulate gradients in float32, so only roundings to bfloat16 could make a difference.
     assert relative_error(run.losses, losses) <= 1e-4
     tool(*run_command(workshop.step(config), model.archive, model.inputs, STEPS, f"--save-dir={tmp_path}"))
     states = read_checkpoint(tmp_path / f"step-{STEPS:08}").states
@@ -154,7 +154,8 @@ def test_goes_on_bit_for_bit(workshop: Workshop, tmp_path: Path, config: Config)
 @pytest.mark.parametrize("config", [MASTER, MOMENTUM], ids=lambda config: config.name)
 @pytest.mark.parametrize("master", ["f32", "model"])
 def test_resumes_with_and_without_masters(workshop: Workshop, tmp_path: Path, config: Config, master: str) -> None:
-    """What only one side has is made from the parameters, and the optimizer's states get the type of the step."""
+    """States that only one side has are made from the parameters, and the optimizer's states get the type of the
+    step."""
     model = workshop.model(config.model)
     before = replace(config, master="model" if master == "f32" else "f32")
     after = replace(config, master=master, nodes=2, local=1, strategy="zero3")

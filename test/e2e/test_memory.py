@@ -9,7 +9,7 @@ import pytest
 from harness import ROOT, Config, Workshop, compile_command, read_plan, read_log, run_command, tool
 from memory import MOST_LOST, MOST_LOST_SMALL, loss
 
-# Beside the plan are buffers that kernels take and give back by themselves; with one thread they are small here.
+# Beside the plan are buffers that kernels allocate and free by themselves; with one thread they are small here.
 TOLERANCE = 0.02
 # More in the first step, which is recorded: what operators take for themselves does not share the arena then.
 RECORDED_TOLERANCE = 0.03

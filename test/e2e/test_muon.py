@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Muon beside AdamW trains as torch.optim.Muon beside torch.optim.AdamW, in buckets whose matrices are whole on a rank."""
+"""Muon beside AdamW trains as torch.optim.Muon beside torch.optim.AdamW, in buckets whose matrices are whole on a
+rank."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -75,7 +76,8 @@ def both(model: nn.Module, **settings: object) -> Callable[[Iterable[nn.Paramete
 
 
 def assert_close(values: dict[str, torch.Tensor], network: nn.Module, model: str) -> None:
-    """A matrix has moved as PyTorch's has, but for bfloat16: the last bit of a gradient moves elements by 2^-8 of the rate."""
+    """A matrix has moved as PyTorch's has, but for bfloat16: the last bit of a gradient moves elements by 2^-8 of the
+    rate."""
     begun = dict(build(model).named_parameters())
     for name, value in network.named_parameters():
         if is_hidden(name, value):

@@ -14,9 +14,9 @@ from hosts import why_impossible  # noqa: E402
 from run import run  # noqa: E402
 
 STEPS = 16
-# Measured over 1 to 64 steps without a limit on the link: what the kernel counts is the payload times 1.023 (zero3), 1.027 (fcdp)
-# or 1.11 (coded, which has the same messages with fewer bytes), which is headers, acknowledgements and heartbeats, and 50 kB for
-# the meeting of the ranks.
+# Measured over 1 to 64 steps without a limit on the link: what the kernel counts is the payload times 1.023 (zero3),
+# 1.027 (fcdp) or 1.11 (coded, which has the same messages with fewer bytes), which is headers, acknowledgements and
+# heartbeats, and 50 kB for the meeting of the ranks.
 HEADERS = 1.15
 MEETING = 70_000
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loss or gradient that is NaN or infinite ends the run, or its step makes no update, or the run goes on: as asked."""
+"""A loss or gradient that is NaN or infinite ends the run, or its step makes no update, or the run goes on: as
+asked."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -58,7 +59,7 @@ class Job:
         return read_log(self.folder / f"{name}.jsonl")
 
     def assert_skipped(self, step: int) -> None:
-        """Step `step` leaves nothing behind: all is as in a run that never had it."""
+        """Checks that step `step` leaves no trace: all is as in a run that never had it."""
         output = self.run("skip", self.data, "--on-nonfinite=skip")
         self.run("without", self.without(step), "--on-nonfinite=stop")
         assert output.count("skipped (1)") == 1, output

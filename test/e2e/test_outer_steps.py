@@ -39,7 +39,7 @@ OVERLAPPED = Config("gpt", strategy="hsdp", outer="3,dtype=f32,overlap=on")
 
 @dataclass(frozen=True)
 class Outer:
-    """What --outer asks for, as the tests spell it."""
+    """The settings of --outer, as the tests spell them."""
 
     every: int
     lr: float
@@ -133,7 +133,7 @@ def diloco(workshop: Workshop, config: Config, steps: int) -> tuple[list[float],
     for step in range(1, steps + 1):
         batches = data(step - 1)
         losses.append(sum(node.backward(batches) for node in nodes) / (config.world * config.micro_batches))
-        # With overlap, gradients of the parameters from before are applied behind an outer update.
+        # With overlap, gradients of the parameters from before are applied after an outer update.
         for fragment in outer.due(step - 1) if outer.overlap else []:
             synchronizer.update(fragment)
         for node in nodes:
@@ -203,7 +203,7 @@ def test_fragments_take_turns(workshop: Workshop) -> None:
     plan = read_plan(workshop.step(config))
     of = {f["variant"]: f["expected"]["inter_bytes"] for f in plan["functions"] if f["role"] == "outer_update"}
     assert set(of) == {0, 1} and all(of.values())
-    # Fragment 1 follows half of the steps behind fragment 0.
+    # Fragment 1 follows fragment 0 after half of the steps.
     sent = [step.inter for step in workshop.run(config, 10).traffic]
     assert sent == [0, of[1], 0, of[0], 0, of[1], 0, of[0], 0, of[1]]
     whole = workshop.run(replace(DILOCO, outer="4,dtype=f32"), 10)
@@ -296,7 +296,7 @@ def test_other_nodes_go_on_from_the_outer_parameters(workshop: Workshop, tmp_pat
         said, losses, _ = resumed_run(workshop, config, STEPS, saved, tmp_path)
         assert "goes on from their common outer parameters" in said
         assert np.isfinite(losses).all()
-        # Those of the last outer step, behind step 3.
+        # The outer parameters of the last outer step, after step 3.
         assert abs(losses[0] - workshop.run(DILOCO, STEPS).losses[5]) < 0.05
 
 

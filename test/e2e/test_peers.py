@@ -19,7 +19,7 @@ from hosts import why_impossible  # noqa: E402
 
 SETTING = "tiny-f32-k1-unlimited"
 STEPS = 2
-# What the kernel counts is the payload, headers, acknowledgements and heartbeats. A step of this model sends 0.4 MB.
+# The kernel counts the payload, headers, acknowledgements and heartbeats. A step of this model sends 0.4 MB.
 HEADERS, CONTROL = 1.10, 20_000
 
 # One process makes hosts at a time.

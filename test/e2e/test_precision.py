@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each recipe of docs/precision.md trains as the policy of FSDP2 that it replaces, on a model with a table in float32."""
+"""Each recipe of docs/precision.md trains as the policy of FSDP2 that it replaces, on a model with a table in
+float32."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A probed cluster is one that the compiler reads. What it measured is in benchmarks, no test is decided by times."""
+"""The compiler reads a probed cluster. Measured times are in benchmarks, and decide no test."""
 
 import os
 import sys
@@ -31,7 +31,7 @@ def check(workshop: Workshop, path: Path, nodes: int, local: int) -> dict:
     for name, kinds in tables.items():
         assert kinds.keys() == {"all_gather", "reduce_scatter"}
         for rows in kinds.values():
-            # What lasts is there even if a link lets bursts through.
+            # Long messages are in the tables even if a link lets bursts through.
             assert rows[-1][0] <= ranks[name] << 22
             assert all(row[0] % ranks[name] == 0 and row[1] == (nodes if name == "node" else 1) and float(row[2]) > 0 for row in rows)
     text = tool(BIN / "fcdp-sim", workshop.model("gpt").archive, f"--cluster={path}")

@@ -201,7 +201,7 @@ print(refused(lambda: step.evaluate([(x, y)])))
 
 
 def test_a_rank_that_ends_while_another_evaluates(tmp_path: Path) -> None:
-    """What they send each other then has different lengths, for which Gloo would end a process."""
+    """Their messages then have different lengths, for which Gloo would end a process."""
     script = tmp_path / "evaluates.py"
     script.write_text(ENDS_IN_EVALUATION)
     ranks = run_ranks(script, [tmp_path / "cache"], rank_environments(Config("", 1, 2)))

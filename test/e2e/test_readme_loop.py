@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the README shows runs as it stands there, and fcdp-sim gives the figures of its table."""
+"""The README's loop runs as it is written there, and fcdp-sim gives the figures of its table."""
 
 import re
 import sys

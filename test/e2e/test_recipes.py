@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The recipes of `examples` run with --small on two ranks: they train as eager PyTorch does, and what is frozen stays.
 
-Those of launchers run what they start, with commands of this machine in place of ssh and srun, and with the variables that
-Kubeflow's operator gives to pods.
+The tests of launchers run the started commands, with commands of this machine in place of ssh and srun, and with the
+variables that Kubeflow's operator gives to pods.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from python_ranks import Printed, run_ranks
 
 EXAMPLES = ROOT / "examples"
 RANKS, BATCH, MICRO_BATCHES = 2, 2, 2
-# What is compiled once serves the launchers, too.
+# The launchers use the steps that the recipes have compiled, too.
 pytestmark = pytest.mark.xdist_group("recipes")
 
 
@@ -148,7 +148,7 @@ def test_vision(tmp_path: Path, cache: Path) -> None:
     model, rows = recipe("vision").make_small(argparse.Namespace())
     assert losses(text)[0] == pytest.approx(first_loss(model, rows), rel=1e-5)
     assert_falls(losses(text), 0.9)
-    # LLaVA takes the features of a layer before the last one of its tower. What follows is not sent.
+    # LLaVA takes the features of a layer before the last one of its tower. The layers after it are not sent.
     first, *later = bytes_sent(text)
     assert len(set(later)) == 1 and frozen_bytes(model) // 4 < first - later[0] < frozen_bytes(model) // 2
     before, after = model.state_dict(), type(model).from_pretrained(tmp_path / "out").state_dict()
@@ -202,7 +202,7 @@ def test_pretrain(tmp_path: Path) -> None:
     assert load_file(tmp_path / "run" / "model.safetensors")
 
 
-# What the commands for Slurm and Kubernetes run in place of a recipe: it trains, so ranks have met.
+# The commands for Slurm and Kubernetes run this program in place of a recipe. It trains, so ranks have met.
 PROGRAM = """
 import sys
 import torch
@@ -243,7 +243,8 @@ def commands(folder: Path, **scripts: str) -> str:
 
 
 def test_ssh(workshop: Workshop, tmp_path: Path) -> None:
-    """ssh is a shell on this machine, in its home. A compiled step has the losses that it has under fcdp-run's launcher."""
+    """ssh is a shell on this machine, in its home. A compiled step has the losses that it has under fcdp-run's
+    launcher."""
     config = Config("gpt", micro_batches=2)
     path = commands(tmp_path, ssh='echo "$1" >>"$HOME/hosts"; cd; exec bash -c "$2"')
     port = rank_environments(Config("", 1, 1))[0]["MASTER_PORT"]
@@ -314,7 +315,8 @@ SCHEMA = {
 
 
 def violations(value: Any, schema: Any, at: str = "") -> Iterator[str]:
-    """What of a document is not in a schema of dicts (objects), lists (arrays), types and patterns."""
+    """Yields the parts of a document that do not fit a schema of dicts (objects), lists (arrays), types and
+    patterns."""
     if isinstance(schema, dict):
         if not isinstance(value, dict):
             yield f"{at}: expected an object, got {value!r}"

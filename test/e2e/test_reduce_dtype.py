@@ -46,7 +46,7 @@ def test_bytes_are_those_of_the_closed_forms(workshop: Workshop, config: Config)
     once, each = traffic(plan, *settings)
     run = workshop.run(config, STEPS)
     assert run.traffic == [once + each] + [each] * (STEPS - 1)
-    # What changes between nodes is A Wr for each reduction.
+    # Between nodes, only A Wr of each reduction changes.
     mode = config.accumulate or ACCUMULATION.get(config.strategy, "sharded")
     times = config.micro_batches if mode == "sharded" else 1
     flat = config.local if config.collectives == "flat" else 1

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would train wrongly in silence is refused or said: masks that are not full, unequal sizes, updates that are lost."""
+"""Batches that would train wrongly in silence are refused or reported: masks that are not full, unequal sizes, updates
+that are lost."""
 
 from pathlib import Path
 

@@ -45,7 +45,8 @@ def test_same_bits_and_bytes_in_less_memory(workshop: Workshop, config: Config) 
 
 
 def test_checkpoints_of_the_model(workshop: Workshop) -> None:
-    """torch.utils.checkpoint around each block: the bits of the model without, in the memory of units computed again."""
+    """torch.utils.checkpoint around each block: the bits of the model without, in the memory of units computed
+    again."""
     plain, asked = Config("gpt"), Config("gpt_checkpointed")
     kept, again = workshop.run(plain, STEPS), workshop.run(asked, STEPS)
     assert_bit_equal(kept, again)

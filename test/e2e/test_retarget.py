@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps that were exported on the CPU, for CUDA: every operator takes what it is given and gives the shapes that the
 program says, by PyTorch's own fake kernels, and loss and gradients are those of the CPU's program, by PyTorch's own
-arithmetic. What a GPU's kernels compute is not tested here."""
+arithmetic. The kernels of GPUs are not tested here."""
 
 import json
 import zipfile
@@ -119,7 +119,7 @@ def inputs_of(case: Case) -> dict[str, torch.Tensor]:
     }
 
 
-# Those of compute capability 9.0 whose kernel differs.
+# The cases whose kernel differs at compute capability 9.0.
 ON_HOPPER = [(name, 9.0) for name in CASES if CASES[name].kernel(9.0) != CASES[name].kernel(8.0)]
 
 
@@ -192,7 +192,7 @@ class Norm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.first(x)
-        if not self.token_major:  # the view behind it needs the norm's result token by token
+        if not self.token_major:  # the view after it needs the norm's result token by token
             heads = y.view(2, 8, 2, 8).transpose(1, 2)
             return self.last(self.norm(heads).transpose(1, 2).reshape(2, 8, 16)).float().pow(2).mean()
         return (self.last(self.norm(y)) + y).float().pow(2).mean()
@@ -287,7 +287,7 @@ def test_norm_of_permuted_input(tmp_path: Path) -> None:
 
 # Complex numbers, which the reader of the module does not know.
 UNREAD = {"rotary"}
-# Those with norms of other kinds, in bf16.
+# Models with norms of other kinds, in bf16.
 IN_BF16 = ["masked", "convnet_bn", "residual_bn", "hf_gpt2", "hf_llama"]
 
 

@@ -67,7 +67,8 @@ def test_an_ignored_signal_stays_ignored(workshop: Workshop, number: signal.Sign
 
 @pytest.mark.parametrize("is_ignored", [False, True])
 def test_a_job_with_checkpoints_ends_with_one(workshop: Workshop, tmp_path: Path, is_ignored: bool) -> None:
-    """If the signal reaches the ranks, too, as members of a process group, and if they have inherited to ignore SIGTERM."""
+    """If the signal reaches the ranks, too, as members of a process group, and if they have inherited to ignore
+    SIGTERM."""
     prefix = ["sh", "-c", 'trap "" TERM; exec "$@"', "sh"] if is_ignored else []
     number = signal.SIGINT if is_ignored else signal.SIGTERM
     with launched(workshop, prefix, f"--save-dir={tmp_path / 'saved'}") as launcher:

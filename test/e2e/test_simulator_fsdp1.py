@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benchmarks/simulator says of PyTorch's FSDP, beside PyTorch's own: the whole parameters and gradients that a rank has.
+"""Compares the whole parameters and gradients that a rank has, by benchmarks/simulator and in PyTorch's own FSDP.
 
-A process group that sends nothing stands for the other ranks.
+A process group that sends nothing takes the place of the other ranks.
 """
 
 import json
@@ -86,7 +86,8 @@ print(json.dumps({"adapters": measure(True), "whole": measure(False)}))
 
 @pytest.fixture(scope="module")
 def measured() -> dict[str, list[int]]:
-    """Returns the most bytes of gathered parameters at once, those between the passes, and those of gradients at the end."""
+    """Returns the most bytes of gathered parameters at once, those between the passes, and those of gradients at the
+    end."""
     command = [sys.executable, "-c", PROGRAM, *map(str, (RANKS, LAYERS, WIDTH, VOCABULARY))]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fcdp-sim on mixtures of experts: operations, bytes and times of the ways to compute one, beside what they should be."""
+"""fcdp-sim on mixtures of experts: operations, bytes and times of the ways to compute one, beside what they should
+be."""
 
 import json
 import os
@@ -102,12 +103,13 @@ def test_operations_are_those_of_the_chosen_experts(steps, way):
     assert found["on_compute_stream"]["compute"] == pytest.approx((linear + 3.5 * scores / 0.4) / 1e9)
 
 
-# How often a way accesses the matrices of all experts: read by the forward pass and for the gradients of the inputs, written as
-# gradients. There are as many choices as experts here, so the copies for each choice are as large as all matrices. The loop
-# accesses those of experts with tokens.
+# How often a way accesses the matrices of all experts: read by the forward pass and for the gradients of the inputs,
+# written as gradients. There are as many choices as experts here, so the copies for each choice are as large as all
+# matrices. The loop accesses those of experts with tokens.
 ACCESSES = {
     "grouped_mm": {"_grouped_mm": 3},
-    # Copies are written, read and written as gradients. These are summed in the place of all matrices, which is read and written.
+    # Copies are written, read and written as gradients. These are summed in the place of all matrices, which is read
+    # and written.
     "batched_mm": {"index": 2, "bmm": 3, "new_zeros": 1, "index_put": 3},
     "loop": {"mm": 3 * len(LOADS) / EXPERTS},
 }
@@ -130,8 +132,8 @@ def test_skew_concerns_grouped_products_alone(steps):
     for way in ("batched_mm", "loop"):
         assert time(way, 1) == pytest.approx(time(way, 0))
     balanced, skewed = (time("grouped_mm", skew) for skew in (0, 1))
-    # 8 choices are 3, 1, 1, 1 and 1: five tiles of 64 rows in place of eight, at 0.75 of the rate (Device.cpp), in the forward
-    # pass and for the gradients of the inputs. Gradients of the matrices are sums over 7 rows in place of 8.
+    # 8 choices are 3, 1, 1, 1 and 1: five tiles of 64 rows in place of eight, at 0.75 of the rate (Device.cpp), in the
+    # forward pass and for the gradients of the inputs. Gradients of the matrices are sums over 7 rows in place of 8.
     passes = {experts: 2 * experts * 64 / 0.75 for experts in (5, 8)}
     assert skewed["_grouped_mm"] / balanced["_grouped_mm"] == pytest.approx((passes[5] + 7) / (passes[8] + 8))
     assert skewed["mm"] == pytest.approx(balanced["mm"])

@@ -74,7 +74,8 @@ def test_fused_losses_are_the_cross_entropy(compute):
 
 
 def test_packed_blocks_keep_what_llmq_allocates(tmp_path):
-    """Per token and block, in bfloat16: 5 of the width, query, key and value, and 3 of the inner width (llama_run_state.cpp).
+    """Per token and block, in bfloat16: 5 of the width, query, key and value, and 3 of the inner width
+    (llama_run_state.cpp).
 
     In float32: the sum of exponentials of each head. The norms keep two numbers each; llmq keeps one.
     """

@@ -58,7 +58,7 @@ def test_what_is_fitted_gives_what_was_published():
 
 @pytest.mark.parametrize("published, status", [(104.0, 0), (150.0, 1)])
 def test_status_is_that_of_the_goals(published, status, capsys):
-    # One source tells nothing of itself, so its predictions stand as they are.
+    # With a single source nothing is fitted, so its predictions stay as they are.
     result = judge.Result("tiny", "run", judge.RATE, published, 100.0)
     part = judge.judge_goals(judge.Judgement([result]), ["tiny"])
     assert validate.summarize([part]) == status

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CompiledTrainer trains as Transformers' Trainer does on the same ranks, and goes on from its checkpoints and its own."""
+"""CompiledTrainer trains as Transformers' Trainer does on the same ranks, and goes on from its checkpoints and its
+own."""
 
 import json
 import shutil
@@ -36,7 +37,8 @@ GROUPED = {
 }
 # Each is trained by both.
 SETTINGS: dict[str, dict[str, Any]] = {
-    # Rows of different numbers of tokens, two micro-batches, groups, clipping, warm-up, and evaluations of 10 rows by 3.
+    # Rows of different numbers of tokens, two micro-batches, groups, clipping, warm-up, and evaluations of 10 rows by
+    # 3.
     "default": {"arguments": {**EVALUATED, **SAVED}, "evaluate": True},
     "sgd": {
         "arguments": {
@@ -62,7 +64,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Jobs:
-    """What a job of several trainings left in a folder."""
+    """The files that a job of several trainings left in a folder."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -170,7 +172,7 @@ def test_trains_and_evaluates_as_trainer(two_ranks: Jobs) -> None:
 
 @pytest.mark.parametrize(("name", "tolerance"), [("sgd", TOLERANCE), ("smoothing", TOLERANCE), ("bf16", 2e-2)])
 def test_settings_of_trainer(two_ranks: Jobs, name: str, tolerance: float) -> None:
-    """Where nothing is clipped, a step has no norm for the log."""
+    """A step that clips nothing has no norm for the log."""
     two_ranks.assert_same(f"compiled-{name}", f"plain-{name}", tolerance, but=frozenset({"grad_norm"} if name == "sgd" else ()))
     assert bool(two_ranks.logged(f"compiled-{name}", "grad_norm")) == (name != "sgd")
 
@@ -229,7 +231,7 @@ def test_a_model_of_from_pretrained(one_rank: Jobs, micro_batches: int) -> None:
     assert len(one_rank.logged(name, "loss")) == 3 and len(one_rank.logged(name, "eval_loss")) == 4
     # The model itself is evaluated where there are metrics.
     assert one_rank.result(name)["training"] == (micro_batches > 1)
-    # What is dropped is never trained.
+    # Dropped values are never trained.
     found, begin = one_rank.parameters(name), load_file(one_rank.folder / name / "pretrained" / "model.safetensors")
     values = [key for key in found if "v_proj" in key]
     assert values and all(found[key].allclose(begin[key], rtol=1e-2, atol=0) for key in values)

@@ -76,7 +76,7 @@ def events(path: Path) -> list[dict[int, int | bytes]]:
 
 
 def scalars(event: dict[int, int | bytes]) -> dict[str, float]:
-    """Those of an event's summary."""
+    """Returns the scalars of an event's summary."""
     values = (dict(fields(value)) for _, value in fields(event[5]))
     return {value[1].decode(): struct.unpack("<f", value[2])[0] for value in values}
 
@@ -122,7 +122,8 @@ def test_lines_have_the_figures_and_fit_a_phone(workshop: Workshop, tmp_path: Pa
         assert step["tokens_per_second"] * step["seconds"] == pytest.approx(tokens_of(workshop), rel=1e-6)
         assert 0 < step["exposed_seconds"] < step["seconds"]
     assert log[-1]["seconds_left"] == 0 and log[0]["seconds_left"] == pytest.approx(2 * log[0]["seconds"])
-    # Bytes and memory are printed where they change: after the first step, whose memory is not planned, and after the second.
+    # Bytes and memory are printed where they change: after the first step, whose memory is not planned, and after the
+    # second.
     assert said[at[0] + 2].startswith("  inter ")
     assert sum(line.startswith("  inter ") for line in said) <= 2
     assert max(map(len, said)) <= 64

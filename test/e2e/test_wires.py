@@ -52,7 +52,8 @@ def test_losses_and_parameters_are_those_of_raw_wires(workshop: Workshop, config
 
 @pytest.mark.parametrize("config", [BOTH, CONFIGS[4]], ids=lambda config: config.name)
 def test_bytes_are_at_most_those_of_the_closed_forms(workshop: Workshop, config: Config) -> None:
-    """What nodes send has a bound, and what crosses a host's memory is exact: each gather keeps what the next refers to."""
+    """The bytes that nodes send have a bound, and the bytes that cross a host's memory are exact: each gather keeps the
+    values that the next refers to."""
     plan = read_plan(workshop.step(config))
     _, expected = traffic(plan, config.strategy, LIVE_RANGES[config.model])
     nodes, ranks = config.nodes, config.world

@@ -3,12 +3,13 @@
 
 usage: trainer_script.py FOLDER JOBS
 
-JOBS is JSON, a list of {"name": ..., "kind": "plain" or "compiled", "arguments": further ones of TrainingArguments, "resume": a
-checkpoint, "rows": of the training data, "evaluate": whether there is data to evaluate, at least at the end, "pretrained": whether
-the model comes from from_pretrained, in evaluation mode, with all of its attention dropped in training, "dynamic": whether batches
-are as long as their longest row, "lengths": those of CompiledTrainer, "metrics": whether there are metrics of predictions, and
-predictions at the end, which are compared with those of the plain Trainer with the saved model; a part of the model is frozen
-then}. Each rank writes FOLDER/NAME/result-RANK.json with the log history, or the error, and rank 0 the model to FOLDER/NAME/model.
+JOBS is JSON, a list of {"name": ..., "kind": "plain" or "compiled", "arguments": further ones of TrainingArguments,
+"resume": a checkpoint, "rows": of the training data, "evaluate": whether there is data to evaluate, at least at the
+end, "pretrained": whether the model comes from from_pretrained, in evaluation mode, with all of its attention dropped
+in training, "dynamic": whether batches are as long as their longest row, "lengths": those of CompiledTrainer,
+"metrics": whether there are metrics of predictions, and predictions at the end, which are compared with those of the
+plain Trainer with the saved model; a part of the model is frozen then}. Each rank writes FOLDER/NAME/result-RANK.json
+with the log history, or the error, and rank 0 the model to FOLDER/NAME/model.
 """
 
 import json

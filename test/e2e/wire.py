@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts whose links lose, delay, repeat and change packets.
 
-Each host is a network namespace with a TAP device. A thread passes frames on between the devices, and does to them what a fault
-says. It needs root and /dev/net/tun, and no queueing discipline of the kernel.
+Each host is a network namespace with a TAP device. A thread passes frames on between the devices, and does to them what
+a fault says. It needs root and /dev/net/tun, and no queueing discipline of the kernel.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Fault:
-    """What happens to frames: seconds, and shares from 0 to 1. `ports` limits it to TCP connections of these ports, and
+    """A fault of frames: seconds, and shares from 0 to 1. `ports` limits it to TCP connections of these ports, and
     `spares` to all others."""
 
     delay: float = 0

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// libtorch's caching allocator, as far as programs can see it: memory that is
-// freed is not given back, and the next allocation of its size on its stream
-// gets it at once. Graphs have pools of their own.
+// libtorch's caching allocator, as far as programs can see it: freed memory is
+// not returned to CUDA, and the next allocation of its size on its stream gets
+// it at once. Graphs have pools of their own.
 
 #include "EmulatedTorch.h"
 #include "fake/Machine.h"

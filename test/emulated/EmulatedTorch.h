@@ -44,8 +44,8 @@ void synchronizeDevice();
 /// Returns how many bytes of temporary memory each operator overwrites.
 size_t scratchBytes();
 
-/// Where the bytes of a tensor are. It keeps no reference to the tensor,
-/// because its memory may be used again for work that is issued later.
+/// The place of a tensor's bytes. It keeps no reference to the tensor, because
+/// the tensor's memory may be used again for work that is issued later.
 class DeviceView {
 public:
   explicit DeviceView(const at::Tensor &tensor);
@@ -57,7 +57,7 @@ private:
   std::vector<int64_t> sizes, strides;
   at::ScalarType type;
   bool isConjugate, isNegative;
-  /// Of elements, between the first byte and the last one.
+  /// Number of elements between the first byte and the last one.
   int64_t extent;
 };
 

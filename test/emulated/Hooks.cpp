@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libtorch asks of CUDA: devices, pinned memory, random numbers.
+// The answers to libtorch about CUDA: devices, pinned memory, random numbers.
 
 #include "EmulatedTorch.h"
 #include "fake/Machine.h"

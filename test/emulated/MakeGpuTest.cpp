@@ -30,7 +30,7 @@ namespace {
 
 constexpr uint64_t kPart = 1 << 16;
 
-/// What the ranks of a job share.
+/// The values that the ranks of a job share.
 struct JobValues {
   explicit JobValues(Mesh mesh) : mesh(mesh) {
     for (uint32_t rank = 0; rank < mesh.size(); ++rank)
@@ -42,8 +42,8 @@ struct JobValues {
   std::vector<uint32_t> ranks;
   MemoryStore store;
   std::unique_ptr<InProcessGroup> group;
-  /// What a rank does before the rank's first use of its segment's name, and
-  /// before its first value is set. Optional.
+  /// Called before a rank's first use of its segment's name, and before its
+  /// first value is set. Optional.
   std::function<void(uint32_t rank)> beforeSegment, beforeFirstSet;
   /// Called with each wait for a value.
   std::function<void(uint32_t rank, const std::string &key, double seconds)>

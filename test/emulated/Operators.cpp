@@ -152,8 +152,8 @@ const IValue *findAliased(const c10::FunctionSchema &schema,
   return nullptr;
 }
 
-/// A result that has memory of its own, by its place among the results, and the
-/// tensors of a list behind one another.
+/// A result that has memory of its own, by its place among the results. A list
+/// has one view for each of its tensors.
 struct Fresh {
   size_t result;
   std::vector<DeviceView> views;
@@ -275,8 +275,8 @@ const char *nameOfType(at::ScalarType type) {
   }
 }
 
-/// Returns how long an operator takes on the device. `results` are those behind
-/// its arguments, which count, too.
+/// Returns how long an operator takes on the device. `results` are its results,
+/// whose memory counts like the memory of its arguments.
 double secondsOf(const c10::OperatorHandle &op, const Stack &arguments,
                  const Stack &results) {
   std::lock_guard<std::recursive_mutex> lock(fake::Machine::instance().mutex);
@@ -369,8 +369,8 @@ TORCH_LIBRARY_IMPL(_, CUDA, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&runOnStream>());
 }
 
-/// A fallback gives way to kernels that are composed of other operators. Where
-/// the CPU has a kernel of its own, these would have other bits.
+/// A fallback gives way to kernels that are composed of other operators. If the
+/// CPU has a kernel of its own, these would have other bits.
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   auto &dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName &name : dispatcher.getAllOpNames()) {

@@ -64,7 +64,8 @@ public:
   void serve();
 
   const Meeting meeting;
-  /// Of the name that the program gave it: "node" of "node-gather".
+  /// The first part of the name that the program gave it: "node" of
+  /// "node-gather".
   const std::string kind;
   const size_t ranks, rank;
   /// Device memory that it takes.
@@ -78,7 +79,7 @@ private:
   /// have ended.
   uint64_t numIssued = 0;
   std::deque<std::pair<uint64_t, Point>> issued;
-  /// Where the handle of the window goes that is being made.
+  /// The place for the handle of the window that is being made.
   ncclWindow_t *awaitedWindow = nullptr;
 };
 

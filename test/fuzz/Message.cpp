@@ -32,7 +32,7 @@ using Bytes = std::vector<std::byte>;
   std::abort();
 }
 
-/// Takes numbers from the begin of an input; zeros behind its end.
+/// Takes numbers from the begin of an input, and zeros after its end.
 class Reader {
 public:
   Reader(const uint8_t *data, size_t size) : data(data), left(size) {}
@@ -83,7 +83,7 @@ void damage(Reader &input, Bytes &message) {
   }
 }
 
-/// Where the header of a coded message has the bytes of the whole message.
+/// Offset of the number of bytes of the whole message in its header.
 constexpr size_t kLengthAt = 24;
 
 MessageCodec &codec() {

@@ -54,8 +54,9 @@ static void put32(std::string &out, uint32_t value) {
   out.append(bytes, sizeof(bytes));
 }
 
-/// What the local header and the central directory have in common (APPNOTE
-/// 4.3.7 and 4.3.12): from the version to the length of the extra field.
+/// Appends the fields that the local header and the central directory have in
+/// common (APPNOTE 4.3.7 and 4.3.12): from the version to the length of the
+/// extra field.
 static void putCommon(std::string &out, const ZipEntry &entry) {
   uint32_t checksum = crc32(arrayRefFromStringRef(entry.content));
   put16(out, 10);         // version needed

@@ -14,7 +14,7 @@ from pathlib import Path
 
 def compile_pattern(text: str) -> re.Pattern[str]:
     parts = re.split(r"\{\{(.*?)\}\}", text)
-    # Parts of odd index stood in braces.
+    # Parts of odd index were in braces.
     return re.compile("".join(part if i % 2 else re.sub(r"(\\ )+", " +", re.escape(part)) for i, part in enumerate(parts)))
 
 

@@ -51,7 +51,7 @@ compiles_only = is_set("verify-roundtrip") or is_set("compile-only")
 if compiles_only:
     config.available_features.add("compile-only")
 
-# Of those that run no fcdp-opt, it would run the same again.
+# It leaves out tests that do not run fcdp-opt, because they would do the same again.
 only_fcdp_opt = is_set("verify-roundtrip")
 config.test_format = (FcdpOptTest if only_fcdp_opt else lit.formats.ShTest)(execute_external=False)
 # Programs of test/simulate, which run steps on simulated ranks. Tests that use them need numpy.
@@ -84,7 +84,7 @@ for package in ("numpy", "torch"):
     find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{package}') is None)"
     if subprocess.run([python, "-c", find]).returncode == 0:
         config.available_features.add(package)
-# Draws the page of fcdp-sim; scripts/setup does not install one.
+# Draws the page of fcdp-sim; `scripts/setup --browser` installs one.
 browsers = (shutil.which(name) for name in ("chromium-headless-shell", "chromium", "google-chrome"))
 if browser := next(filter(None, browsers), None):
     config.available_features.add("browser")

@@ -77,7 +77,7 @@ def model_states(world_size: int) -> list[Made]:
 
 
 def residuals(nodes: int) -> list[Made]:
-    """What reductions in 8 bits have left out of a parameter on each node."""
+    """Makes the residuals that reductions in 8 bits keep of a parameter on each node."""
     return [Made(["fc.weight"], "residual", tensors=[torch.randn(5, 6) for _ in range(nodes)], owner="node")]
 
 
@@ -146,7 +146,7 @@ def write(
 
 
 def weights(states: list[Made], rank: int = 0) -> dict[str, torch.Tensor]:
-    """What PyTorch's state_dict of the model has."""
+    """Returns the tensors of PyTorch's state_dict of the model."""
     found = {}
     for state in states:
         if state.role == "value" or (state.role == "buffer" and state.settings["persistent"]):

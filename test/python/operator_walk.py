@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls operators of libtorch with different values of the same shapes in a pool that replays the memory of the first call.
+"""Calls operators of libtorch with different values of the same shapes in a pool that replays the memory of the first
+call.
 
-Operators and values come from the samples of PyTorch's own tests, forward and backward. What an operator allocates may depend
-on values; its results must not. To call all, which takes minutes:
+Operators and values come from the samples of PyTorch's own tests, forward and backward. An operator's allocations
+may depend on values; its results must not. To call all, which takes minutes:
 
     .venv/bin/python test/python/operator_walk.py [NAME...]
 """
@@ -23,9 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 ROOT = Path(__file__).resolve().parents[2]
-# Those of an operator in PyTorch's tests, and calls of one operator in all of them.
+# Most samples of an operator from PyTorch's tests, and most calls of one operator in all of them.
 MOST_SAMPLES, MOST_CALLS = 8, 4
-# Of the tensors of a call: the pool has two MiB.
+# Most bytes of a call's tensors: the pool has two MiB.
 MOST_BYTES = 1 << 16
 
 
@@ -53,7 +54,7 @@ class Called:
 
 @dataclass
 class Outcome:
-    """What the steps of a call were like: whether one allocated otherwise than the first, and what was wrong."""
+    """The steps of a call: whether one allocated otherwise than the first, and what was wrong."""
 
     steps: int = 0
     differs: bool = False

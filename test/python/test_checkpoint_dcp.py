@@ -64,7 +64,7 @@ def as_states(model, optimizer):
 
 
 def load(folder, model, optimizer, **options):
-    """What a PyTorch script does."""
+    """Loads a checkpoint as a PyTorch script does."""
     settings = StateDictOptions(**options)
     state = {
         "model": get_model_state_dict(model, options=settings),

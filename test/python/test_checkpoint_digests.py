@@ -129,7 +129,7 @@ def test_a_key_that_is_there_twice(ckpt, source):
 
 
 def test_only_the_blocks_that_are_read_are_compared(tmp_path, ckpt):
-    """A file of several blocks: those of other states may be damaged."""
+    """A file has several blocks. Blocks of states that are not read may be damaged."""
     states = [Made([name], "value", torch.randn(700_000)) for name in "ab"]
     old = write(tmp_path / "old", states)
     assert ckpt("convert", old, tmp_path / "new", "--to=fcdp").code == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands and the script of docs/fcdp-ckpt.md run as they stand there."""
+"""The commands and the script of docs/fcdp-ckpt.md run as they are written there."""
 
 import json
 import re

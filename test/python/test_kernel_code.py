@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 IMAGE = Path(os.environ.get("FCDP_HOME", Path(__file__).resolve().parents[2] / "build")) / "runtime/cuda/Kernels.fatbin"
-# Of the wheels nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
+# The folder of the wheels nvidia-cuda-cuobjdump and nvidia-cuda-nvdisasm.
 TOOLS = Path(sysconfig.get_path("purelib")) / "nvidia/cu13/bin"
 TYPES = ("f16", "bf16", "f32", "f64")
 # kLoadsInFlight of SumChunks.h, and the two operands of an addition in place.

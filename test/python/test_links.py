@@ -54,7 +54,7 @@ def links(page: Path) -> Iterator[str]:
 
 
 def broken(page: Path) -> Iterator[str]:
-    """What is wrong with the links of a page."""
+    """Yields a message for each broken link of a page."""
     for link in links(page):
         if re.match(r"[a-z]+:", link):
             continue

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types, aliases, constants and functions that are defined in a source file have names of their own in their library or program.
+"""Types, aliases, constants and functions that are defined in a source file have names of their own in their library or
+program.
 
 Functions may have one name if their parameters differ, and equal aliases may be declared twice.
 
@@ -38,7 +39,7 @@ def signature(function: str) -> str:
 
 
 def local_names(text: str) -> set[str]:
-    """The names at the start of a line, as clang-format leaves them; those of functions with their parameters."""
+    """Returns the names at the start of a line, as clang-format leaves them. Functions have their parameters."""
     functions = {signature(function) for function in FUNCTION.findall(text)}
     return {next(filter(None, match)) for match in DECLARATION.findall(text)} | functions
 

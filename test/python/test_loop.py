@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fcdp.compile does before a session is open: arguments, optimizers, the install, the cache."""
+"""The part of fcdp.compile before a session is open: arguments, optimizers, the install, the cache."""
 
 import hashlib
 from pathlib import Path

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that is trained in evaluation mode is warned of: dropout does not run then, and batch norm has other statistics."""
+"""A model that is trained in evaluation mode is warned of: dropout does not run then, and batch norm has other
+statistics."""
 
 import re
 import warnings

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long export says on standard error, and that it leaves the garbage collector as it was."""
+"""A long export reports its progress on standard error, and leaves the garbage collector as it was."""
 
 import gc
 import re

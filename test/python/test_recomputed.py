@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers that eager PyTorch changes twice, because torch.utils.checkpoint runs their module again, are refused by name."""
+"""Buffers that eager PyTorch changes twice, because torch.utils.checkpoint runs their module again, are refused by
+name."""
 
 from pathlib import Path
 

@@ -161,7 +161,7 @@ def test_adamw_in_8_bits_is_adamw_with_moments_that_are_rounded():
             twin.grad = value.grad.clone()
         ours.step()
         plain.step()
-        # What the next step begins with.
+        # The states that the next step begins with.
         for name, signed in (("exp_avg", True), ("exp_avg_sq", False)):
             state = plain.state[twins[0]]
             state[name].copy_(decode(*encode(state[name], signed), signed))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the forward pass of a model may not do: the export says where it does it, and what to do instead."""
+"""If a forward pass does what it may not do, the export names the place, and what to do instead."""
 
 import re
 
@@ -181,7 +181,7 @@ def test_inputs_that_are_not_dense(tmp_path, value, kind):
 
 
 def test_a_model_without_values_fails(tmp_path, capfd):
-    """PyTorch logs the traces of such errors, which are said anyway."""
+    """PyTorch logs the traces of such errors, which the message of the export has anyway."""
     with fcdp.empty_weights():
         model = model_of(lambda h, x: h.topk(1000).values.mean())
     message = r"^the model fails on the example inputs in a pass with tensors that have no values, .*test_refusals.py:\d+"

@@ -25,7 +25,7 @@ class Dropping(nn.Module):
 
 
 class Suspicious(nn.Module):
-    """What it computes beside its units is something else while it is traced."""
+    """Computes something else beside its units while it is traced."""
 
     def __init__(self) -> None:
         super().__init__()

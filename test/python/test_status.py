@@ -53,7 +53,7 @@ def defines(text: str, name: str, suffix: str) -> bool:
 
 
 def faults(text: str) -> list[str]:
-    """What is wrong with a page, a line each."""
+    """Returns the faults of a page, a line each."""
     found = []
     for feature, cpu, emulated, device, _ in rows(text):
         named = named_tests(cpu) + named_tests(emulated)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of compiled steps: damaged entries are made again, and a folder that cannot be used is said."""
+"""The cache of compiled steps: damaged entries are made again, and a folder that cannot be used is reported."""
 
 import errno
 import hashlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step does with errors of its session."""
+"""A step raises the errors of its session."""
 
 import pytest
 

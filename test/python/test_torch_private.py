@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fcdp expects of each private function of PyTorch. scripts/test-torch runs this with other versions of it."""
+"""Each private function of PyTorch does what fcdp expects. scripts/test-torch runs this with other versions of
+PyTorch."""
 
 import ast
 import contextlib
@@ -112,7 +113,7 @@ def test_the_trace_is_that_of_export() -> None:
         joint()
     joint()
     assert len(seen) == 1
-    # What labels are made of.
+    # Labels are made of these.
     assert any("nn_module_stack" in meta for meta in seen[0])
     assert any(meta.get("partitioner_tag") == "is_backward" for meta in seen[0])
     assert any("stack_trace" in meta for meta in seen[0])

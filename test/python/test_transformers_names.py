@@ -56,7 +56,7 @@ def test_every_family_comes_back(name: str, tmp_path: Path, convert: Callable[..
     assert not convert(stored, tmp_path / "made", "--to=hf", "--transformers=to-model")
     made, expected = weights_of(tmp_path / "made"), model.state_dict()
     assert (weights_of(stored).keys() != made.keys()) == (name in CHANGED)
-    # What is missing is tied to another name.
+    # Missing parameters are tied to another name.
     kept = {value.data_ptr() for key, value in expected.items() if key in made}
     assert all(key in made or value.data_ptr() in kept for key, value in expected.items())
     assert made.keys() <= expected.keys()

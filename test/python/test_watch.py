@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model does beside computing from inputs and weights: the export sees it, with and without weights, and names it."""
+"""If a model does more than compute from inputs and weights, the export sees and names it, with and without weights."""
 
 import collections
 import colorsys
@@ -269,7 +269,7 @@ def test_the_module_is_named(tmp_path):
 def test_what_has_no_effect_on_a_step(tmp_path):
     def forward(model, x):
         logging.getLogger(__name__).warning("a line has the time")
-        # What Transformers does for checkpoints of adapters.
+        # Transformers does this for checkpoints of adapters.
         hidden = model.first(x) + x.detach().requires_grad_(True)
         model.first.weight.requires_grad_(True)
         with torch.autograd.graph.save_on_cpu():
@@ -610,7 +610,7 @@ def test_a_table_in_a_buffer_is_no_state(tmp_path):
 
 
 def test_a_table_of_a_cached_function(tmp_path):
-    """What a pass without values puts into the cache is taken out."""
+    """Entries that a pass without values puts into the cache are taken out."""
 
     @functools.lru_cache
     def table(size):

@@ -138,6 +138,8 @@ def test_accepts(found, text: str) -> None:
         ("code.py", 'f(other="of all")', []),
         ("code.py", 'told = f"{told} was told {told}"', [1]),
         ("code.py", 'find(r"\\btold this\\b")', []),
+        ("code.py", f'"""{"a " * 61}"""', [1]),
+        ("code.py", f'SCRIPT = """\n{"a " * 61}\n"""', []),
         ("code.py", "x = 1  # told\n\n# It\n# was told\n", [1, 4]),
         ("run.sh", "told=1\ncat <<EOF\nIt was told.\nEOF\n", [3]),
         ("data.csv", "it was told", []),

@@ -40,7 +40,7 @@ def move_releases(function):
             producer = next(j for j, o in enumerate(function) if o.results == op.operands)
             moved = function[:i] + function[i + 1:]
             moved.insert(producer + 1, op)
-            yield f"release {i} behind {function[producer].name} {producer}", moved
+            yield f"release {i} after {function[producer].name} {producer}", moved
 
 
 def change(function, index, **attrs):

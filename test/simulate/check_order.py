@@ -32,7 +32,8 @@ def may_alias(op):
 
 
 def check_function(body, arguments):
-    """`known[s]` holds what stream s has waited for, by position; `arguments` are the tokens that the function takes."""
+    """`known[s]` holds what stream s has waited for, by position; `arguments` are the tokens that the function
+    takes."""
     producer = {value: i for i, op in enumerate(body) for value in op.results}
     known = {s: set() for s in STREAMS}
     at_record, order = dict.fromkeys(arguments, set()), {s: [] for s in known}

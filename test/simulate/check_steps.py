@@ -104,7 +104,7 @@ class Reference:
         return gradient if element == to else round_to(widen(gradient, element), to)
 
     def sent(self, nodes, element, name):
-        """What the owner of each element gets from the nodes."""
+        """Returns the values that the owner of each element gets from the nodes."""
         if name not in self.owners:
             return nodes
         received = []
@@ -117,8 +117,8 @@ class Reference:
         return received
 
     def sum(self, values, element, name):
-        """Returns the sum of values[k][rank] in the order of the accumulation mode. A sum in f32 that is reduced further
-        is rounded then: the wire has the type of the reduction."""
+        """Returns the sum of values[k][rank] in the order of the accumulation mode. A sum in f32 that is reduced
+        further is rounded then: the wire has the type of the reduction."""
         values = [[widen(v, element).astype(np.float32) for v in ranks] for ranks in values]
 
         def rounded(sums):
@@ -364,8 +364,8 @@ def passes(stage, strategy, accumulation, nodes, locals_, micro_batches, prefetc
 
 
 def check_bytes(machine, sent, strategy, accumulation, collectives, reduce="model"):
-    """The closed forms of the design, in bytes that leave a node per step. What is flat
-    sends as many times more as a node has ranks."""
+    """Compares the bytes that leave a node in a step with the closed forms of the design. Flat collectives
+    send as many times more as a node has ranks."""
     flat = machine.g if collectives == "flat" else 1
     gathers = flat if strategy in ("zero1", "zero2", "zero3", "ddp") else 1
     reductions = flat if accumulation in ("sharded", "full") else 1
@@ -425,14 +425,14 @@ def main():
     parser.add_argument("--micro-batches", default="1,3")
     parser.add_argument("--strategies", default="zero3,fcdp")
     parser.add_argument("--prefetch", default="1", help="distance")
-    parser.add_argument("--remat", default="none", help="what the backward pass computes again")
+    parser.add_argument("--remat", default="none", help="operations that the backward pass computes again")
     parser.add_argument("--wrap", default="unit", help="which parameters are gathered together")
     parser.add_argument("--bucket", default="", help="options of --fcdp-bucket")
     parser.add_argument("--master", default="model", help="type in which the optimizer works")
     parser.add_argument("--reduce-dtype", default="model", help="type in which gradients are reduced")
     parser.add_argument("--collectives", default="two-level")
-    parser.add_argument("--wire", default="raw", help="what gathers send between nodes")
-    parser.add_argument("--reduce-wire", default="raw", help="what reductions send between nodes")
+    parser.add_argument("--wire", default="raw", help="form in which gathers send values between nodes")
+    parser.add_argument("--reduce-wire", default="raw", help="form in which reductions send values between nodes")
     parser.add_argument("--outer", default="", help="outer steps, as the compiler's option has them")
     parser.add_argument("--accumulations", default="sharded")
     parser.add_argument("--stages", default=",".join(STAGES))

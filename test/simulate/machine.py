@@ -54,7 +54,7 @@ class Call:
         self.after, self.gradients = {}, {}
         self.recorded = {op.result(): op.attrs.get("event", op.result())
                          for op in self.body if op.name == "fcdp.record"}
-        # The function call and the event that a token stands for. An argument's is of the call before.
+        # The function call and the event of each token. The token of an argument belongs to the call before.
         self.waited = {token: (self, event) for token, event in self.recorded.items()}
         self.results = self.body[-1].operands
         for i, (token, event) in enumerate(machine.module.arguments[function]):
@@ -228,7 +228,7 @@ class Machine:
         running, before = [], None
         for call in calls:
             running.append(Call(self, before, *call))
-            # What is live into a function passes those between by.
+            # Live-in values pass the functions in between by.
             before = before if running[-1].is_synchronized else running[-1]
         keys = policy.order([(rank, stream) for rank in range(len(self.ranks)) for stream in STREAMS])
         for part in between_synchronizations(running):
@@ -366,7 +366,8 @@ class Machine:
             rank.env["scratch", op.result()] = chunks
 
     def quantized(self, op, r, position, values, ranks):
-        """What a rank sends: its values and what was left out of them before, rounded. Its own part it keeps."""
+        """Returns what a rank sends: its values and the remainders of earlier messages, rounded. It keeps its own
+        part."""
         element = shape_of(op.operand_types[0])[1]
         residual = self.states[r][op.attrs["residual"]]
         wanted = widen(values, element).astype(np.float32) + residual
@@ -508,7 +509,7 @@ class Machine:
 
 
     def own(self, rank, target):
-        """What outer steps synchronize: the optimizer's parameters, and their type."""
+        """Returns the parameters that outer steps synchronize, which are the optimizer's, and their type."""
         if (target, "master") in rank.by_role:
             return rank.by_role[target, "master"], "f32"
         return rank.by_role[target, "shard"], self.module.of("bucket")[target]["storage"]

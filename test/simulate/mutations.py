@@ -274,7 +274,7 @@ def swap_gradients(plan, random):
 
 
 def change_scale(plan, random):
-    """The sum of gradients or differences in place of their mean, or half of that."""
+    """Sums gradients or differences in place of taking their mean, or halves the mean."""
     name, i = pick(plan, random, lambda op: op.name in ("fcdp.shard_update", "fcdp.outer_update"))
     if not name:
         return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of events on simulated ranks: what each stream still has to do, which streams can go on, and the policy that
-picks one of them."""
+"""The order of events on simulated ranks: what each stream still has to do, which streams can go on, and the policy
+that picks one of them."""
 
 import random
 

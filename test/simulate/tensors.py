@@ -21,7 +21,7 @@ DTYPES = {
 
 
 def rounded_to_few(values):
-    """What a message of few bits says of float32 values. Each is rounded by itself, so that layouts do not matter."""
+    """Rounds float32 values as a message of few bits does, each by itself, so that layouts do not matter."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     return ((bits + np.uint32(1 << 20)) & np.uint32(0xFFE00000)).view(np.float32)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step of one parameter in MLIR's generic form, as it is imported and as it is planned for two nodes of one rank. The loss
-is the sum of x * w, and the gradient is x."""
+"""A step of one parameter in MLIR's generic form, as it is imported and as it is planned for two nodes of one rank. The
+loss is the sum of x * w, and the gradient is x."""
 
 OPERATIONS = """
     %6 = "aten.call"(%0, %1) <{argNames = ["self", "other"], args = [#aten.operand<0>, #aten.operand<1>], callee = "aten.mul.Tensor"}> : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>

@@ -167,7 +167,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
   return cudaSuccess;
 }
 
-// What a program with kernels calls when it is loaded.
+// A program with kernels calls this when it is loaded.
 void **__cudaRegisterFatBinary(void *) {
   static void *handle = nullptr;
   return &handle;

@@ -2,8 +2,8 @@
 //
 // The emulation where libtorch has its own part for CUDA. Streams, memory,
 // copies, views, workspaces and graphs are libtorch's; kernels are the CPU's.
-// They draw the CPU's random numbers, or with FCDP_FAKE_RANDOM=generator those
-// that the state of libtorch's generator for CUDA stands for.
+// They draw the CPU's random numbers, or, with FCDP_FAKE_RANDOM=generator,
+// numbers that follow from the state of libtorch's generator for CUDA.
 
 #include "emulated/EmulatedTorch.h"
 #include "fake/Machine.h"
@@ -93,7 +93,7 @@ static at::Tensor &copyInto(at::Tensor &to, const at::Tensor &given,
   return at::native::copy_(to, from, isNonBlocking);
 }
 
-/// libtorch's allocator gives back memory that queued operators use.
+/// libtorch's allocator frees memory that queued operators use.
 [[maybe_unused]] static const bool freesWait =
     fake::Machine::instance().freesWait = true;
 

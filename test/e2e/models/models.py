@@ -239,7 +239,8 @@ class UnusedParam(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Rotates pairs of features by complex products, a persistent buffer and an input among them, as far as a time says."""
+    """Rotates pairs of features by complex products, a persistent buffer and an input among them, as far as a time
+    says."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,8 +12,8 @@ The description of a pass shows what the pass does to a fragment of a module:
     LINES
     ```
 
-LINES follow each other in what `fcdp-opt --PASS=OPTIONS` prints; `...` stands
-for any part of a line, or for any lines if it is alone on a line. Values may
+LINES follow each other in the output of `fcdp-opt --PASS=OPTIONS`; `...` matches
+any part of a line, or any lines if it is alone on a line. Values may
 have any names. A pass that only checks a module shows what it refuses, as
 "Refused by `--PASS`:" with one block, which ends with `// error: MESSAGE`.
 

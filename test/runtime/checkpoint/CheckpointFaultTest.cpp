@@ -84,7 +84,7 @@ TEST_P(CheckpointFaultTest, TheLastGoodOneIsFound) {
     }
     // The save was complete if only an older one could not be removed.
     EXPECT_TRUE(last == step || last == step + 10) << "operation " << number;
-    // What is listed as a checkpoint is one.
+    // Each folder that is listed as a checkpoint is one.
     for (int64_t listed : listCheckpoints(run))
       EXPECT_EQ(readSample(checkpointPath(run, listed)), listed);
     // The next save works on what is left, and removes it.

@@ -76,7 +76,7 @@ struct NameChange {
   std::function<void()> undo;
 };
 
-/// What was done to files and folders, and is not synchronized.
+/// Changes of files and folders that are not synchronized.
 class Unsynced {
 public:
   void opened(int file, const std::string &before) {

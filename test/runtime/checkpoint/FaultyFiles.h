@@ -6,8 +6,8 @@
 
 namespace fcdp::test {
 
-/// What a machine loses that stops without a warning, of what was not
-/// synchronized.
+/// The part of unsynchronized data that a machine loses if it stops without a
+/// warning.
 enum class Loss {
   Nothing,
   Contents,
@@ -27,7 +27,7 @@ struct FilesFault {
   Kind kind = Error;
   /// The value of errno after an error.
   int error = 0;
-  /// What is lost when the process is killed, or calls `losePower`.
+  /// The data that is lost when the process is killed, or calls `losePower`.
   Loss loss = Loss::Nothing;
 };
 

@@ -134,7 +134,7 @@ TEST_F(FilesTest, AFileThatShrinksIsReadAsZerosAndNoticed) {
                     std::to_string(left) +
                     "; leave it as it is until the run has read it");
     }
-    // What has shrunk is not whole when it grows again.
+    // A file that has shrunk is not whole when it grows again.
     fs::resize_file(path(), 1 << 20);
     EXPECT_THROW(file.requireWhole(), std::runtime_error);
   }

@@ -78,7 +78,7 @@ std::string failureOf(MessageCodec &codec, const MessageCoding &coding,
   return "";
 }
 
-/// Sizes around those of chunks.
+/// Sizes around the size of a chunk and its multiples.
 const size_t kSizes[] = {2, 64, 1000, 131070, 131072, 131074, 400000};
 
 } // namespace
@@ -186,7 +186,7 @@ TEST(MessageCodec, RefusesAnotherKindOfMessage) {
 
 class DamagedMessage : public ::testing::TestWithParam<size_t> {};
 
-// Of the greater size, bytes are in the order of classes.
+// In messages of the greater size, bytes are in the order of classes.
 INSTANTIATE_TEST_SUITE_P(Sizes, DamagedMessage, ::testing::Values(3000, 40000));
 
 TEST_P(DamagedMessage, IsNeverTakenForValues) {

@@ -88,7 +88,7 @@ TEST_P(QuantizeTest, ErrorsAreBounded) {
   }
 }
 
-/// What one message leaves out, later ones bring: the sum of all that arrives
+/// Later messages bring the remainders of earlier ones: the sum of all messages
 /// stays within the residual of the sum of the values.
 TEST_P(QuantizeTest, TheMeanConverges) {
   constexpr size_t count = 300, messages = 200;

@@ -114,7 +114,7 @@ void expectNamed(const Job &job, int victim, const std::string &start,
     EXPECT_TRUE(process.code() == explained || process.code() == toldByMonitor)
         << "rank " << rank << " ended with " << process.status;
     EXPECT_EQ(process.lines.rfind(start, 0), 0u)
-        << "rank " << rank << " said: " << process.lines;
+        << "rank " << rank << " printed: " << process.lines;
   }
 }
 

@@ -23,8 +23,8 @@ struct MemoryValues {
     lost = true;
     changed.notify_all();
   }
-  /// While the store is silent, operations fail at their limit. What was posted
-  /// arrives later.
+  /// While the store is silent, operations fail at their limit. Posted values
+  /// arrive later.
   void silence(bool on) {
     std::lock_guard<std::mutex> lock(mutex);
     silent = on;

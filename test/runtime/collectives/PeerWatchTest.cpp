@@ -102,7 +102,7 @@ TEST(PeerWatch, NamesARankThatHasEndedWhileThisOneGoesOn) {
   EXPECT_EQ(watch.judge(statuses, {8, 2}),
             "rank 1 (node 0, local 1) has ended its loop after 2 steps, but "
             "rank 0 (node 0, local 0) goes on after 2 steps");
-  // What a rank says of itself is the cause.
+  // A rank's own error is the cause.
   statuses[2] = "fno rows are left";
   EXPECT_EQ(watch.judge(statuses, {8, 2}),
             "rank 2 (node 1, local 0) failed: no rows are left");

@@ -24,7 +24,7 @@ namespace {
 
 using TestClock = std::chrono::steady_clock;
 
-/// A server, and what it has said about strangers.
+/// A server, and its messages about strangers.
 struct Served {
   explicit Served(double proofSeconds = 30) {
     StoreServerOptions options;
@@ -218,7 +218,7 @@ TEST(Store, ASecondProcessOfARankIsRefusedAndNamed) {
   EXPECT_EQ(second->get("a", 5), "1");
 }
 
-// What a stranger says before it has proved itself does not count.
+// Requests of a stranger that has not proved itself do not count.
 TEST(Store, RequestsWithoutAProofAreRefused) {
   Served served;
   auto member = served.connect(0);
@@ -301,7 +301,7 @@ TEST(Store, AProcessThatDoesNotAnswerIsNotWaitedForLonger) {
   waitpid(child, nullptr, WUNTRACED); // until all its threads are
   EXPECT_NE(errorOf([&] { client.set("a", "2"); }).find("no answer for"),
             std::string::npos);
-  // What is sent without waiting arrives when the process goes on.
+  // Values that are sent without waiting arrive when the process goes on.
   client.post("b", "3");
   kill(child, SIGCONT);
   EXPECT_EQ(client.get("b", 10), "3");

@@ -154,8 +154,8 @@ TEST_P(Contracts, MemoryInFlightIsNotFreed) {
   expectCaught("frees-in-flight", "lifetimes: cudaFree called by "
                                   "contract-case: expected no work in flight");
   expectCaught("frees-pinned-in-flight", "lifetimes: cudaFreeHost");
-  expectCaught("frees-behind-an-older-event", "lifetimes: cudaFree");
-  expectFine("frees-behind-an-event");
+  expectCaught("frees-after-an-older-event", "lifetimes: cudaFree");
+  expectFine("frees-after-an-event");
 }
 
 TEST_P(Contracts, AGraphIsLaunchedWithTheMemoryOfItsCapture) {
@@ -204,7 +204,7 @@ TEST_P(Contracts, AReportLetsTheProgramGoOn) {
 }
 
 TEST_P(Contracts, OtherSymbolsAreFoundAsBefore) {
-  expectFine("looks-behind-itself");
+  expectFine("looks-past-itself");
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, Contracts, testing::Values(false));

@@ -28,7 +28,7 @@ constexpr size_t bytes = 4096;
 /// Seconds in which the other rank must have called.
 constexpr double longestWait = 20;
 
-/// What the cases have in common: a stream, and memory of both kinds.
+/// The parts that cases have in common: a stream, and memory of both kinds.
 struct Case {
   std::shared_ptr<const CudaLibrary> cuda;
   std::string ncclPath, idFile;
@@ -94,7 +94,7 @@ void freesPinnedInFlight(Case &one) {
   one.check(one.cuda->cudaFreeHost(one.pinned));
 }
 /// Another stream waits for the copy, and the host for the other stream.
-void freesBehindAnEvent(Case &one) {
+void freesAfterAnEvent(Case &one) {
   one.copy(one.device, one.pinned);
   one.check(one.cuda->cudaEventRecord(one.event, one.stream));
   one.check(one.cuda->cudaStreamWaitEvent(one.other, one.event, 0));
@@ -102,7 +102,7 @@ void freesBehindAnEvent(Case &one) {
   one.check(one.cuda->cudaFree(one.device));
 }
 /// The event is in front of the copy.
-void freesBehindAnOlderEvent(Case &one) {
+void freesAfterAnOlderEvent(Case &one) {
   one.check(one.cuda->cudaEventRecord(one.event, one.stream));
   one.copy(one.device, one.pinned);
   while (!one.cuda->isReady(one.cuda->cudaEventQuery(one.event), "a query"))
@@ -278,9 +278,9 @@ void oneEndsTooEarly(Case &one) {
   ranks.wait();
 }
 
-/// The checker's munmap is behind this program. The C library's would be found
-/// if dlsym took the checker for the caller.
-void looksBehindItself(Case &) {
+/// The next munmap after this program's is the checker's. The C library's would
+/// be found if dlsym took the checker for the caller.
+void looksPastItself(Case &) {
   Dl_info info;
   void *found = dlsym(RTLD_NEXT, "munmap");
   if (!found || !dladdr(found, &info) ||
@@ -298,8 +298,8 @@ const std::map<std::string, std::function<void(Case &)>> cases = {
     {"unmaps-unregistered", [](Case &one) { unmaps(one, true); }},
     {"frees-in-flight", freesInFlight},
     {"frees-pinned-in-flight", freesPinnedInFlight},
-    {"frees-behind-an-event", freesBehindAnEvent},
-    {"frees-behind-an-older-event", freesBehindAnOlderEvent},
+    {"frees-after-an-event", freesAfterAnEvent},
+    {"frees-after-an-older-event", freesAfterAnOlderEvent},
     {"launches", [](Case &one) { launches(one, false); }},
     {"launches-freed", [](Case &one) { launches(one, true); }},
     {"waits-in-capture", waitsInCapture},
@@ -316,7 +316,7 @@ const std::map<std::string, std::function<void(Case &)>> cases = {
     {"gathers-other-sizes", gathersOtherSizes},
     {"sends-other-sizes", sendsOtherSizes},
     {"one-ends-too-early", oneEndsTooEarly},
-    {"looks-behind-itself", looksBehindItself},
+    {"looks-past-itself", looksPastItself},
 };
 
 } // namespace

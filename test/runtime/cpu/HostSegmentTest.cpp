@@ -152,8 +152,7 @@ TEST(HostSegment, APartOutsideIsRefused) {
             "it, got one that ends at 4097");
 }
 
-// The segment has no name that could be left behind, neither a file nor a
-// socket.
+// The segment has no name that could be left, neither a file nor a socket.
 TEST(HostSegment, AKilledRankLeavesNothing) {
   pid_t child = startChild([] {
     HostSegment segment(optionsFor(1, 2, 4096));

@@ -255,7 +255,7 @@ TEST_F(CudaBackendTest, MemoryIsFreedAfterAnAbort) {
 }
 
 // An issuer that sees the failure aborts the groups when it ends. Until then
-// nothing behind the failed collective runs.
+// nothing that follows the failed collective runs.
 TEST_F(CudaBackendTest, AnIssuerThatSeesAFailureIsLeftAlone) {
   conformance::WorldOptions options;
   options.mesh = {2, 1};

@@ -20,10 +20,10 @@ IdExchange exchangeOver(MemoryStore &store);
 
 class CudaWorld final : public conformance::World {
 public:
-  /// That of CudaBackendOptions.
+  /// The value of CudaBackendOptions.
   static constexpr double noticeSeconds = 0.1;
 
-  /// `messages` and `reducesByLibrary` are those of CudaBackendOptions.
+  /// `messages` and `reducesByLibrary` are options of CudaBackendOptions.
   CudaWorld(const conformance::WorldOptions &options, fake::Policy policy,
             std::array<WarmUp, kNumAxes> messages = {},
             bool reducesByLibrary = false);

@@ -191,7 +191,7 @@ TEST_F(FakeMachine, FreeingMemoryMayWaitForTheDevice) {
   EXPECT_TRUE(isDoneAfterFreeing());
 }
 
-// Times are those of the speed, whatever the time of this machine.
+// Events show the times of the given speed, however fast this machine is.
 TEST_F(FakeMachine, EventsShowTheDevicesOwnTime) {
   SpeedOfMachine speed("h2d=4096,d2h=1024,copy_start=0.5,memory=8192,launch=2");
   auto world = make(fake::Policy::Late);

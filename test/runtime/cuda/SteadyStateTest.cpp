@@ -133,7 +133,7 @@ TEST_F(SteadyState, ConnectsNoRanksAndTakesNoMemory) {
   EXPECT_EQ(machine.deviceBytes, before);
 }
 
-// What NCCL and others take is memory that a plan cannot have.
+// A plan cannot have the memory of NCCL and of other libraries.
 TEST_F(SteadyState, CountsAllMemoryOfTheDevice) {
   fake::Machine &machine = fake::Machine::instance();
   auto [used, total] = world.cudaBackend(0).memory();

@@ -231,7 +231,8 @@ void Rank::saturate() {
   auto placeIn = [&](int stream) {
     return stream % 2 ? place.local : place.node;
   };
-  // Of each region: input, output, scratch, and the accumulated sum.
+  // The parts of each region are input, output, scratch, and the accumulated
+  // sum.
   auto at = [&](int stream, int part) {
     return stream * region + part * 2 * chunkBytes;
   };

@@ -447,7 +447,7 @@ struct StepInputs {
   }
 };
 
-// Of steps that threads begin at the same time, one is made and the others are
+// If threads begin steps at the same time, one step runs and the others are
 // refused.
 TEST_F(EmbedTest, ThreadsThatStepAtTheSameTime) {
   fcdp_session *session = open();

@@ -290,14 +290,14 @@ TEST(PoolTest, TheArenaMayGoOnElsewhere) {
   };
   step(pool, body);
   EXPECT_EQ(to, 192u + 128 + 128);
-  EXPECT_EQ(from, 192u); // the second would end behind the arena
+  EXPECT_EQ(from, 192u); // the second would end after the arena
   places.clear();
   EXPECT_EQ(step(pool, body), 0u);
   EXPECT_EQ(places, (std::vector<std::byte *>{near, far, far + 128}));
 }
 
-/// A function of four operations; a buffer of 512 bytes, behind states of 256,
-/// is reserved while the second and third run.
+/// A function of four operations. A buffer of 512 bytes follows states of 256
+/// bytes, and is reserved while the second and the third operation run.
 Reservations makeReserved() {
   return Reservations({{/*from=*/1, /*to=*/3, /*offset=*/256, /*bytes=*/512}});
 }
@@ -328,12 +328,12 @@ TEST(PoolTest, UsesWhatIsNotReserved) {
   };
   c10::DataPtr kept;
   std::vector<std::function<void()>> ops = {
-      [&] { note(448); }, // in front of the buffer
+      [&] { note(448); }, // before the buffer
       [&] {
         note(192); // beside it
         kept = note(64);
       },
-      [&] { kept.clear(); }, [&] { note(448); }}; // behind it
+      [&] { kept.clear(); }, [&] { note(448); }}; // after it
   runFunction(pool, reserved, ops);
   EXPECT_EQ(pool.systemBytes(), 512u);
   EXPECT_EQ(pool.regionBytes(), 1024u);
@@ -530,7 +530,7 @@ TEST(PoolTest, NothingElseIsWhereALateAllocationIs) {
   };
   EXPECT_EQ(run(true), 3u);
   EXPECT_EQ(run(true), 0u);
-  // That of the second operation, whose place is taken.
+  // The allocation of the second operation, whose place is taken.
   EXPECT_EQ(run(false), 1u);
   EXPECT_EQ(scatter.pool.systemBytes(), 300 + kPoolTagBytes);
   EXPECT_EQ(run(true), 3u); // it is recorded again
@@ -607,7 +607,8 @@ TEST(PoolTest, KnowsWhetherAllocationsAreThoseOfTheRecordedStep) {
   EXPECT_FALSE(run());
 }
 
-/// Places are those of other moments if operations run in another order.
+/// If operations run in another order, the recorded places belong to other
+/// moments, so none is used.
 TEST(PoolTest, OtherOperationsGetNoPlaces) {
   TestArena arena(/*reserved=*/256, /*bytes=*/4096);
   ResultPool pool(arena, routeCpuAllocations());
@@ -642,7 +643,7 @@ TEST(PoolTest, SkippedAllocationsKeepTheirPlaces) {
   uint64_t asked = step(pool, [&] {
     c10::DataPtr first = take(100);
     EXPECT_EQ(pool.numPlaced(), 1u);
-    // The tag stands in front of what libtorch is given.
+    // The tag is before the address that libtorch gets.
     EXPECT_EQ(pool.place(0) + kPoolTagBytes, first.get());
     first.clear();
     const std::byte *second = pool.nextPlace(0), *third = pool.nextPlace(1);

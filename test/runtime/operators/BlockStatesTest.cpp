@@ -59,7 +59,8 @@ protected:
                  at::empty({encoded.codes.numel()}, at::kInt));
     return out;
   }
-  /// Of many magnitudes; those of a map without signs are not negative.
+  /// Returns values of many magnitudes. For a map without signs none is
+  /// negative.
   at::Tensor values(int64_t elements) const {
     at::manual_seed(5);
     at::Tensor random =

@@ -30,7 +30,7 @@ public:
     torch::jit::Stack arguments, results;
   };
 
-  /// What was captured, by operator, and how often graphs were launched.
+  /// The captured operators, and how often graphs were launched.
   std::vector<std::string> captured;
   size_t numGraphs = 0, numLaunches = 0, numAbandoned = 0;
   bool isOpen() const { return handle.has_value(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares updates whose gradients the fused kernel scales with updates behind
-// a multiplication, bit by bit.
+// Compares updates whose gradients the fused kernel scales with updates that
+// follow a multiplication, bit by bit.
 
 #include "operators/GradientScale.h"
 
@@ -17,7 +17,7 @@ using namespace fcdp;
 
 namespace {
 
-/// An odd number, so that some elements are behind the last vector.
+/// An odd number, so that some elements follow the last whole vector.
 constexpr int64_t elements = 1001;
 
 /// The tensors of an update, among whose gradients are denormals, an infinity

@@ -148,7 +148,7 @@ TEST_F(GraphSegments, AreRunsOfComputesOwnOperations) {
   FakeStep fake = replayableStep(1);
   size_t first = indexOf(fake, "aten::mul", 0),
          behindLoss = indexOf(fake, "aten::mul", 1);
-  // Up to the loss, and up to the record behind the gradient's packing.
+  // Up to the loss, and up to the record after the gradient's packing.
   std::vector<std::pair<size_t, size_t>> expected = {
       {first, first + 4}, {behindLoss, behindLoss + 3}};
   EXPECT_EQ(segmentsOf(fake), expected);
@@ -158,7 +158,7 @@ TEST_F(GraphSegments, AreRunsOfComputesOwnOperations) {
   EXPECT_EQ(segmentsOf(fake), expected);
 }
 
-// What a pack does depends on the weight of the micro-batch.
+// The result of a pack depends on the weight of the micro-batch.
 TEST_F(GraphSegments, LeaveOutPacksOfWeightedGradients) {
   FakeStep fake = replayableStep(1);
   size_t first = indexOf(fake, "aten::mul", 0);

@@ -105,7 +105,7 @@ TEST_P(NewtonSchulzTest, IsThatOfPlainLoops) {
   EXPECT_LT(std::sqrt(difference / size), 0.05);
 }
 
-/// What torch.optim._muon does, with results of its own.
+/// Does the work of torch.optim._muon, with results of its own.
 at::Tensor ofPyTorch(const at::Tensor &matrix, const plan::MuonT &muon) {
   at::Tensor x = matrix.to(at::kBFloat16);
   bool isTall = matrix.size(0) > matrix.size(1);

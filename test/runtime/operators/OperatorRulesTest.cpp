@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goes through all operators of libtorch. What their schemas say is read again
-// from their text, by other means than the rules use.
+// Goes through all operators of libtorch. Reads their schemas again from their
+// text, by other means than the rules use.
 #include "operators/OperatorRules.h"
 #include "core/TextArguments.h"
 

@@ -56,7 +56,8 @@ TEST(StepPlanTest, FragmentsTakeTurns) {
                      {}, {1}, {}, {0}, {}, {1}, {}, {0}, {}, {1}}));
 }
 
-/// What is due behind a step runs in the next one, if there is one.
+/// An outer update that is due after a step runs in the next step, if there is
+/// one.
 TEST(StepPlanTest, FragmentsThatOverlapTakeTurnsAStepLater) {
   StepPlan plan;
   EXPECT_FALSE(plan.overlapsOuter());

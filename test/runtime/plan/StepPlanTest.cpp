@@ -114,7 +114,7 @@ TEST(StepPlanTest, RefusesWhatIsNoPlan) {
   for (std::string bytes : {"", "{}", "FCDPFCDPFCDPFCDPFCDP"})
     EXPECT_THROW(fake.loadBytes(bytes), std::runtime_error);
   std::string whole = fake.bytes();
-  // Behind the last value there may be padding.
+  // Padding may follow the last value.
   for (size_t length = 0; length + 8 < whole.size(); ++length)
     EXPECT_THROW(fake.loadBytes(whole.substr(0, length)), std::runtime_error);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpoint becomes in a step that is not the one that saved it.
+// Loads checkpoints into steps that have not saved them.
 #include "SessionFixture.h"
 
 #include "core/Pieces.h"
@@ -115,7 +115,7 @@ TEST_F(CheckpointLoadTest, RanksThatSavedNothingHaveRandomNumbersOfTheirOwn) {
   for (const char *name : {"step-00000001", "step-00000002"}) {
     CheckpointReader reader(folder.file("run") + "/" + name);
     auto saved = randomOf(*object, reader, 0, /*seed=*/5);
-    // What was saved does not depend on the seed.
+    // Saved states do not depend on the seed.
     EXPECT_EQ(saved, randomOf(*object, reader, 0, /*seed=*/6));
     for (uint32_t rank : {1, 2, 3})
       for (uint64_t seed : {100, 200}) {

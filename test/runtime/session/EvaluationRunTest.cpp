@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What fcdp-run evaluates, and what of it a resumed run remembers.
+// Evaluations of fcdp-run, and the part of them that a resumed run remembers.
 #include "session/RunFixture.h"
 
 #include <cmath>

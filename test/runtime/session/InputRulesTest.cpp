@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a step demands of the values and the sizes of its inputs.
+// The rules of a step about the values and the sizes of its inputs.
 #include "session/InputRules.h"
 #include "session/EqualSizes.h"
 

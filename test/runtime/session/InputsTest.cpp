@@ -208,7 +208,7 @@ TEST_F(InputsTest, RandomRowsHaveNoEnd) {
   }
 }
 
-/// What a checkpoint of step 3 has.
+/// Returns the position that a checkpoint of step 3 has.
 nlohmann::json savedJob(const Inputs &inputs) {
   return nlohmann::json::parse(describePosition(inputs, 3).dump());
 }

@@ -26,7 +26,7 @@ protected:
                    command(object, "--steps=2 " + more));
   }
 
-  /// What two steps write to `option`.
+  /// Returns the text that two steps write to the file of `option`.
   std::string expected(const std::string &option, const std::string &name) {
     Outcome outcome = run(option + "=" + folder.file(name));
     EXPECT_EQ(outcome.exitCode, 0) << outcome.output;
@@ -173,7 +173,7 @@ TEST_F(OutputTest, ADiskThatIsFullIsNoticed) {
   EXPECT_NE(outcome.output.find("bytes to be left on the disk for it, got 0"),
             std::string::npos)
       << outcome.output;
-  // What is written of a line is taken back.
+  // A line that was written in part is removed.
   outcome = execute(full + "cd " + folder.path.string() + " && " +
                     command(object, "--steps=2 --json=" + disk + "/log") +
                     "; ls " + disk + "; wc -c < " + disk + "/log'");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the messages of two nodes have left out, on two nodes and on others.
+// Loads the residuals of two nodes' messages, on two nodes and on others.
 #include "session/ResidualLoad.h"
 
 #include "checkpoint/CheckpointFolders.h"
@@ -17,7 +17,7 @@ namespace {
 constexpr uint32_t kSavedNodes = 2;
 constexpr int64_t kResiduals = 6;
 
-/// What a node has left out of an element of the parameter.
+/// Returns a node's residual of an element of the parameter.
 float left(uint32_t node, int64_t element) {
   return float(100 * (node + 1) + element);
 }
@@ -77,7 +77,7 @@ TEST_F(ResidualLoadTest, ANodeGetsWhatItsMessagesToOthersLeftOut) {
   for (int64_t piece : {1, 3, 100}) {
     SmallPieces small(piece);
     // Node 0 sends to node 1, which has elements 4 and 5 and two of padding.
-    // What node 1 has left out of its own part is nobody's but the next one's.
+    // Node 0 also gets node 1's residual of that part.
     Floats expected(8);
     for (int64_t i : {4, 5})
       expected[i] = left(0, i) + left(1, i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What fcdp-run does, and how it ends.
+// Runs fcdp-run, and checks its results and exit codes.
 #include "session/RunFixture.h"
 
 #include "checkpoint/CheckpointIndex.h"
@@ -259,7 +259,8 @@ struct BadCommand {
   const char *message;
 };
 
-/// Errors that a user can make: one line, exit code 1, nothing left behind.
+/// Errors that a user can make: each prints one line, ends with exit code 1,
+/// and leaves no file.
 class BadCommandTest : public RunTest,
                        public ::testing::WithParamInterface<BadCommand> {};
 

@@ -37,7 +37,7 @@ TEST_F(SessionTest, ACheckpointGoesOn) {
   first->run(inputs());
   first->read();
   first->saveCheckpoint(R"({"epoch": 3})");
-  // The copy is of step 1, whatever comes behind it.
+  // The copy is of step 1, whatever runs after it.
   first->run(inputs());
   double loss = first->read().losses[0];
   first->finishCheckpoint();

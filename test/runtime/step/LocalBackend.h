@@ -77,7 +77,7 @@ public:
   std::vector<uint32_t> recorded, waited;
   std::vector<StreamId> added;
   std::string what, error;
-  /// What a sum over ranks fails with, behind its name.
+  /// The error that a sum over ranks fails with, after the sum's name.
   std::string sumError;
   /// The numbers of all ranks in a sum over them, or none if there is one rank.
   std::vector<double> numbersOfRanks;

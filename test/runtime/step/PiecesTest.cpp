@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Updates in pieces have the bits of updates as a whole, also in the elements
-// behind the first piece.
+// after the first piece.
 #include "core/Pieces.h"
 #include "plan/FakeStep.h"
 #include "step/LocalBackend.h"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints an imported step of UNITS units, each a product with a parameter of ELEMENTS elements, forward and backward."""
+"""Prints an imported step of UNITS units, each a product with a parameter of ELEMENTS elements, forward and
+backward."""
 
 import sys
 

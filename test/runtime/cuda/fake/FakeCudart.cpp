@@ -62,7 +62,7 @@ using Lock = std::unique_lock<std::recursive_mutex>;
 constexpr std::chrono::seconds longestWait(60);
 
 thread_local int currentDevice = 0;
-/// What cudaGetLastError returns next. CUDA keeps every result of a call that
+/// The next result of cudaGetLastError. CUDA keeps every result of a call that
 /// is not cudaSuccess there, including cudaErrorNotReady.
 thread_local cudaError_t lastError = cudaSuccess;
 /// Sticky, like an illegal access on a device.

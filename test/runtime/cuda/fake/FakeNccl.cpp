@@ -128,10 +128,10 @@ private:
   int maxCtas = defaultCtas;
   uint64_t collectives = 0;
   uint64_t windowCalls = 0;
-  /// What it has connected for: the kind, and the power of two of the size.
+  /// The connections that it has: the kind, and the power of two of the size.
   std::set<std::pair<bool, int>> connected;
   std::vector<void *> buffers;
-  /// Where the handle of the window goes that is being made.
+  /// The place for the handle of the window that is being made.
   ncclWindow_t *awaitedWindow = nullptr;
 };
 

@@ -18,8 +18,8 @@ void failRegistrations(RegistrationFault fault);
 /// Has calls of collectives on that device wait until their communicator is
 /// aborted, as if what NCCL keeps of calls were full.
 void fillCalls(int device);
-/// Ends the rank on that device. Its peers' communicators are told at once, and
-/// collectives with it wait until they are aborted.
+/// Ends the rank on that device. Its peers' communicators report an error at
+/// once, and collectives with it wait until they are aborted.
 void killDevice(int device);
 /// Makes the rank on that device silent.
 void hangDevice(int device);

@@ -145,13 +145,14 @@ public:
   /// Names of kernels that programs have for real devices, by the function with
   /// which they launch them.
   std::map<const void *, std::string> hostKernels;
-  /// Of each device. A collective occupies one for each of its thread blocks,
-  /// from when it may start until all its ranks have started.
+  /// Number of each device. A collective occupies one for each of its thread
+  /// blocks, from when it may start until all its ranks have started.
   int multiprocessors = 132;
   std::map<int, int> busyMultiprocessors; ///< by device
   /// How long work takes. Without it, events show the time of this machine.
   std::optional<Speed> speed;
-  /// Hardware queues that the driver was told to make when it was initialized.
+  /// Hardware queues that the environment asked the driver to make when it was
+  /// initialized.
   int queues = 0;
 
 private:

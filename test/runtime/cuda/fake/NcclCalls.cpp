@@ -150,7 +150,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
   Lock lock = enter("ncclCommGetAsyncError");
-  // That of one that blocks is about work, not about calls.
+  // The error of a communicator that blocks is about work, not about calls.
   if (comm->isBlocking && comm->isLive) {
     *state = comm->progress();
     if (*state == ncclInProgress)

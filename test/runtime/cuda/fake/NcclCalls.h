@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the fake NCCLs share: their entry points, and the rules of NCCL's manual
-// and source for the two kinds of communicators.
+// The part that the fake NCCLs share: their entry points, and the rules of
+// NCCL's manual and source for the two kinds of communicators.
 //
 // A communicator that blocks has a call return when its work is in the stream.
 // Calls in which ranks meet wait for them. Another communicator's call is in
-// progress until ncclCommGetAsyncError has said that nothing is, and NCCL
-// starts a thread for it ("threads of NCCL" counts these).
+// progress until ncclCommGetAsyncError reports success, and NCCL starts a
+// thread for it ("threads of NCCL" counts these).
 #pragma once
 
 #include "Machine.h"

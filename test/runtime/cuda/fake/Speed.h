@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How long work takes on the fake device, in a time that only the device's
-// events show. What is measured by them is known in advance, whatever the time
-// of the machine that the fake runs on.
+// events show. So a test knows in advance what they measure, however fast the
+// machine is that the fake runs on.
 #pragma once
 
 #include <cstdint>
@@ -56,9 +56,9 @@ private:
   std::map<std::string, double> values;
   std::map<std::string, int> runs;
   double secondsOfProducts = 0;
-  /// Of copies since the host has seen the device idle.
+  /// Times and bytes of copies since the host has seen the device idle.
   double copiesBegan = 0, copiesEnd = 0, copiedBytes = 0;
-  /// By how much the host's memory makes each direction late.
+  /// Seconds by which the host's memory makes each direction late.
   double delays[2] = {0, 0};
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what fcdp-sim writes as JSON against what its keys are said to mean."""
+"""Checks the values in fcdp-sim's JSON against the documented meaning of their keys."""
 
 import json
 import math

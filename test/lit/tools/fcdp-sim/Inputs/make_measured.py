@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a trace as fcdp-run writes it of one that fcdp-sim has written. Usage: make_measured.py TRACE REPORT OUT
 
-Where compute does nothing it waits for `inter`. What fcdp-run is not called for is left out, as it would be. Rank 1 took
-longest and began 2 s after rank 0, whose spans are no longer than nothing.
+In the gaps of compute it waits for `inter`. Spans for which fcdp-run is not called are left out, as it leaves them out.
+Rank 1 took longest and began 2 s after rank 0, whose spans have no duration.
 """
 
 import json

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 PRESETS = ["zero1", "zero2", "zero3", "hpz", "fcdp", "ddp", "hsdp", "mics"]
-# Of plans that differ by less, auto takes the smallest.
+# If plans differ by less, auto takes the one with the least memory.
 TOLERANCE = 1.001
 
 

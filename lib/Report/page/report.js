@@ -4,7 +4,12 @@
 
 const steps = JSON.parse(document.getElementById('data').textContent).steps;
 const ACTIVITIES = ['compute', 'optimizer', 'inter gather', 'inter reduce', 'intra gather', 'intra reduce', 'host store',
-  'host load'];
+  'host load', 'host issue'];
+// The work that compute waits for, in a sentence.
+const WAITS = { inter_gather: 'gathers between nodes', inter_reduce: 'reductions between nodes',
+  intra_gather: 'gathers within a node', intra_reduce: 'reductions within a node', host_store: 'copies to host memory',
+  host_load: 'copies from host memory', host_issue: 'the host, which issues operations', optimizer: 'the optimizer',
+  compute: 'computation on other streams', bubble: 'nothing that runs on this rank' };
 const MEMORY_COLORS = { optimizer: 'optimizer-state' };
 const LINKS = { inter: 'between nodes', intra: 'within a node', d2h: 'to host memory', h2d: 'from host memory' };
 
@@ -17,22 +22,31 @@ function number(value) {
 function scaled(value, base, units) {
   let unit = 0;
   for (; value >= base && unit + 1 < units.length; ++unit) value /= base;
-  return `${number(value)} ${units[unit]}`;
+  return `${number(value)}\u00a0${units[unit]}`;
 }
 
 const bytes = (value) => scaled(value, 1024, ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']);
 
 function seconds(value) {
   const size = Math.abs(value);
-  if (size >= 1 || size === 0) return `${number(value)} s`;
-  return size >= 1e-3 ? `${number(value * 1e3)} ms` : `${number(value * 1e6)} µs`;
+  if (size >= 1 || size === 0) return `${number(value)}\u00a0s`;
+  return size >= 1e-3 ? `${number(value * 1e3)}\u00a0ms` : `${number(value * 1e6)}\u00a0µs`;
 }
 
-const percent = (part, whole) => (whole > 0 ? `${(100 * part / whole).toFixed(1)} %` : '-');
+const percent = (part, whole) => (whole > 0 ? `${(100 * part / whole).toFixed(1)}\u00a0%` : '-');
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const plural = (count, one, several = `${one}s`) => `${number(count)} ${count === 1 ? one : several}`;
+
+/// Returns an input's name without its folder, unless another input has the same name.
+function inputOf(step) {
+  const base = (path) => path.replace(/^.*\//, '');
+  const isUnique = steps.every((other) => other.input === step.input || base(other.input) !== base(step.input));
+  return isUnique ? step.input.replace(/\S*\//, '') : step.input;
+}
+
 const nameOf = (step) => steps.some((other) => other !== step && other.strategy === step.strategy) ?
-  `${step.strategy}, ${step.input}` : step.strategy;
+  `${step.strategy}, ${inputOf(step)}` : step.strategy;
 
 // --- Elements ---
 
@@ -53,7 +67,189 @@ function fillLegend(id, entries) {
   document.getElementById(id).append(...entries.map(([name, label]) => make('li', {}, swatch(name), label)));
 }
 
-// --- Summary ---
+// --- In short ---
+
+const isMeasured = (step) => Boolean(step.ranks);
+const fits = (step) => step.device_memory.fits && step.host_memory.fits;
+const waited = (step) => sum(Object.values(step.exposed)) + step.bubble;
+const code = (text) => make('code', {}, text);
+
+/// Returns the waits of a step as [key, seconds], the longest first, without those below a thousandth of the step.
+function waitsOf(step) {
+  return Object.entries({ ...step.exposed, bubble: step.bubble }).filter(([, value]) => value >= step.seconds / 1000)
+    .sort((a, b) => b[1] - a[1]);
+}
+
+/// Returns the step that the page answers for first: the measured one, or else the fastest that fits.
+function firstChoice() {
+  const byRate = steps.every((step) => step.tokens);
+  const cost = (step) => (byRate ? 1 / step.tokens.per_second : step.seconds);
+  const isBetter = (a, b) => (fits(a) !== fits(b) ? fits(a) : cost(a) < cost(b));
+  return steps.find(isMeasured) || steps.reduce((best, step) => (isBetter(step, best) ? step : best));
+}
+
+function howLong(step) {
+  const notes = [];
+  if (step.low) notes.push(`${seconds(step.low)} to ${seconds(step.high)} in eight of ten cases`);
+  if (isMeasured(step)) {
+    notes.push(`Measured, rank ${step.ranks.shown} of ${step.ranks.count}; ranks took ${seconds(step.ranks.least)} to ${seconds(step.ranks.most)}`);
+    const predicted = steps.find((other) => !isMeasured(other) && other.strategy === step.strategy);
+    if (predicted) notes.push(`Predicted: ${seconds(predicted.seconds)}`);
+  }
+  if (step.compared) {
+    const { is_best: isBest, best, ratio, told_apart: isApart } = step.compared;
+    const shown = steps.filter((other) => other.compared && other.input === step.input);
+    const fastest = !fits(step) || shown.every(fits) ? 'The fastest' : 'The fastest that fits,';
+    notes.push(isBest ? `${fastest} of ${shown.length} strategies` :
+      `${number(ratio)} times as long as ${best}${isApart ? '' : ', which is within the uncertainty'}`);
+  }
+  if (step.tokens) notes.push(`${number(step.tokens.per_second)} tokens a second, MFU ${percent(step.flops.mfu, 1)}`);
+  return [seconds(step.seconds), '', notes];
+}
+
+function waitsFor(step) {
+  const waits = waitsOf(step), share = waited(step) / step.seconds;
+  if (share < .01) return ['Nothing', 'good', ['Compute waits for less than 1\u00a0% of the step.']];
+  const notes = waits.slice(0, 3).map(([key, value]) => `${percent(value, step.seconds)} for ${WAITS[key]}`);
+  if (waits.length > 3) notes.push(`${percent(sum(waits.slice(3).map((wait) => wait[1])), step.seconds)} for other work`);
+  return [`${percent(waited(step), step.seconds)} of the step`, share < .05 ? 'good' : '', notes];
+}
+
+function doesFit(step) {
+  const note = (memory, place) => `${place}: ${bytes(memory.bytes)} of ${bytes(memory.capacity)}${memory.fits ? '' :
+    `, ${bytes(memory.bytes - memory.capacity)} too many`}`;
+  return [fits(step) ? 'Yes' : 'No', fits(step) ? 'good' : 'bad',
+    [note(step.device_memory, 'Each device'), note(step.host_memory, 'Host memory of a node')]];
+}
+
+/// Returns advice for a step that needs too much memory.
+function memoryAdvice(step) {
+  const advice = [], { device_memory: device, host_memory: host } = step;
+  const [use] = Object.entries(device.in_use).reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0]);
+  const shard = step.buckets.some((bucket) => bucket.sharding !== 'world') &&
+    ['Shard states over all ranks, for example with ', code('--strategy=fcdp'), '.'];
+  const remedies = {
+    activations: ['Recompute activations with ', code('--remat=unit'), ', or export a smaller micro-batch.'],
+    gathered: step.buckets.some((bucket) => bucket.residency === 'full' || bucket.residency === 'node') ?
+      ['Keep gathered copies in host memory with ', code('--strategy=fcdp'), '.'] :
+      ['Have fewer gathered copies at once with ', code('--prefetch=0'), ' or ', code('--wrap=module'), '.'],
+    gradients: ['Accumulate gradients in host memory with ', code('--accumulate=node_host'), '.'],
+    optimizer: shard || ['Use more ranks, or a smaller optimizer state, such as ', code('--optimizer=adamw8bit'), '.'],
+    shards: shard || ['Use more ranks.'],
+    scratch: ['Reduce fewer gradients at once with ', code('--reductions=1'), '.'],
+    inputs: ['Export a smaller micro-batch.'],
+  };
+  if (!device.fits && remedies[use])
+    advice.push([`Most of the device memory is in use by ${use} (${bytes(device.in_use[use])}). `, ...remedies[use]]);
+  if (!host.fits)
+    advice.push(['Keep no copies in host memory: take ', code('--strategy=hpz'), ' or ', code('--strategy=zero3'), '.']);
+  if (step.strategy !== 'auto') advice.push(['Or look for a plan that fits, with ', code('--strategy=auto'), '.']);
+  return advice;
+}
+
+/// Returns the share of gathered bytes whose bucket has the property.
+function shareOf(step, hasProperty) {
+  const size = (buckets) => sum(buckets.map((bucket) => bucket.bytes));
+  return size(step.buckets.filter(hasProperty)) / Math.max(1, size(step.buckets));
+}
+
+const computeMore = () => ['ompute more in that time: a larger batch, or more ', code('--micro-batches'), '.'];
+
+/// Returns advice for a step whose compute waits most for the work `key`.
+function waitAdvice(step, key) {
+  const several = step.micro_batches > 1;
+  switch (key) {
+    case 'inter_gather':
+      if (shareOf(step, (bucket) => bucket.residency === 'drop' && bucket.sharding === 'world') > .5)
+        return ['Keep gathered copies between their uses: ', code('--strategy=fcdp'), ' gathers each bucket between nodes once a step.'];
+      if (several && shareOf(step, (bucket) => bucket.carry === 'drop' && bucket.sharding === 'world') > .5)
+        return ['Keep gathered copies from one micro-batch to the next, with ', code('--strategy=fcdp'), '.'];
+      return ['Each bucket is gathered between nodes once a step already. C', ...computeMore()];
+    case 'inter_reduce':
+      if (several && shareOf(step, (bucket) => bucket.accumulation === 'sharded') > .5)
+        return ['Reduce gradients between nodes once a step, and not in each micro-batch: ', code('--accumulate=node'), '.'];
+      return ['Send gradients in half the bytes with ', code('--reduce-dtype=bf16'), ', unless they are in bfloat16 already. Or c', ...computeMore()];
+    case 'intra_gather':
+    case 'intra_reduce':
+      return ['Give the link within a node more computation to overlap with: a larger micro-batch.'];
+    case 'host_store':
+    case 'host_load': {
+      const slices = step.host_memory.bytes / step.ranks_per_node, room = step.device_memory.capacity - step.device_memory.bytes;
+      return slices <= room ?
+        ['Keep the copies on the devices, which have room for them: ', code('--strategy=hpz'), '.'] :
+        ['Keep as many copies on the devices as they have room for: ', code('--strategy=auto'), '.'];
+    }
+    case 'host_issue':
+      return ['The device is faster than the host issues operations. Use a larger micro-batch or, on GPUs, ', code('fcdp-run --cuda-graphs=auto'), '.'];
+    case 'bubble':
+      return ['Look at the other ranks and at the data loader: nothing runs on this rank in that time.'];
+  }
+  return null;
+}
+
+/// Returns the advice to take the fastest of several strategies.
+function takeThis(step) {
+  const others = steps.filter((one) => one.compared && one.input === step.input && one !== step);
+  const next = others.reduce((a, b) => (b.compared.ratio < a.compared.ratio ? b : a)), { ratio, told_apart: isApart } = next.compared;
+  if (ratio < 1) return ['Take ', code(`--strategy=${step.strategy}`), `: ${next.strategy} is faster, and does not fit.`];
+  return ['Take ', code(`--strategy=${step.strategy}`), isApart ? `: ${next.strategy}, the next one, takes ${number(ratio)} times as long.` :
+    `, or ${next.strategy} if its memory suits you better: their times cannot be told apart.`];
+}
+
+function whatToChange(step) {
+  const advice = fits(step) ? [] : memoryAdvice(step), { compared } = step;
+  const other = compared && !compared.is_best && steps.find((one) => one.input === step.input && one.compared?.is_best);
+  if (other && fits(other))
+    advice.push(compared.told_apart && compared.ratio > 1 ?
+      ['Take ', code(other.strategy), `: this step takes ${number(compared.ratio)} times as long.`] :
+      ['The times of this step and of ', code(other.strategy), ' cannot be told apart. Choose by memory.']);
+  if (compared && compared.is_best && fits(step)) advice.push(takeThis(step));
+  const share = waited(step) / step.seconds;
+  if (share >= .05) {
+    advice.push(waitAdvice(step, waitsOf(step)[0][0]) || []);
+    if (fits(step) && step.strategy !== 'auto' && !steps.some((one) => one.strategy === 'auto'))
+      advice.push(['See whether a plan that no preset has is faster, with ', code(`--compare=${step.strategy},auto`), '.']);
+  } else {
+    const room = step.device_memory.capacity - step.device_memory.bytes, repeated = step.flops.hfu / step.flops.mfu - 1;
+    advice.push([`Nothing about communication: compute works in ${percent(step.seconds - waited(step), step.seconds)} of the step.`]);
+    if (repeated > .05 && room > step.device_memory.capacity / 10)
+      advice.push([`${bytes(room)} of each device are free, and ${percent(repeated, 1)} of the operations are repeated: try less `, code('--remat'), '.']);
+  }
+  const [resource, least] = Object.entries(step.bounds).reduce((a, b) => (b[1] > a[1] ? b : a));
+  const notes = advice.filter((parts) => parts.length);
+  const gain = 1 - least / step.seconds;
+  notes.push([`No order of the same operations takes less than ${seconds(least)} (${RESOURCES[resource]})${gain > .001 ? `, ${percent(gain, 1)} less` : ''}.`]);
+  return ['', '', notes];
+}
+
+const RESOURCES = { compute: 'computation', inter: 'the link between nodes', intra: 'the link within a node',
+  h2d: 'copies from host memory', d2h: 'copies to host memory' };
+const QUESTIONS = [['How long is a step?', howLong], ['What does it wait for?', waitsFor], ['Does it fit?', doesFit],
+  ['What should I change?', whatToChange]];
+
+function showAnswers(step) {
+  document.getElementById('answers').replaceChildren(...QUESTIONS.map(([question, answer]) => {
+    const [short, look, notes] = answer(step);
+    return make('div', {}, make('dt', {}, question), make('dd', {},
+      ...(short ? [make('strong', look ? { class: look } : {}, short)] : []),
+      make('ul', {}, ...notes.map((note) => make('li', {}, ...[note].flat())))));
+  }));
+  for (const button of document.querySelectorAll('#choices button'))
+    button.setAttribute('aria-pressed', String(steps[Number(button.value)] === step));
+}
+
+function fillAnswers() {
+  const choices = document.getElementById('choices');
+  if (steps.length === 1) choices.remove();
+  else steps.forEach((step, index) => {
+    const button = make('button', { type: 'button', value: String(index) }, nameOf(step));
+    button.addEventListener('click', () => showAnswers(step));
+    choices.append(button);
+  });
+  showAnswers(firstChoice());
+}
+
+// --- Figures ---
 
 function fit(memory) {
   const text = `${bytes(memory.bytes)} of ${bytes(memory.capacity)}`;
@@ -77,14 +273,14 @@ function place(memory) {
   return make('span', { class: 'name' }, `${operation} in ${name}${module ? `, ${module}` : ''}`);
 }
 
-const SUMMARY = [
+const FIGURES = [
   ['Step', (step) => seconds(step.seconds) + (step.ranks ? `, ranks from ${seconds(step.ranks.least)} on` : '')],
   ['Eight of ten times', (step) => (step.low ? `${seconds(step.low)} to ${seconds(step.high)}` : '-')],
   ['Beside the best', (step) => beside(step.compared)],
   ['Tokens a second', (step) => (step.tokens ? number(step.tokens.per_second) : '-')],
   ['MFU', (step) => percent(step.flops.mfu, 1)],
   ['HFU', (step) => percent(step.flops.hfu, 1)],
-  ['Exposed', (step) => percent(sum(Object.values(step.exposed)), step.seconds)],
+  ['Waiting', (step) => percent(waited(step), step.seconds)],
   ['Least of any order', (step) => {
     const [name, most] = Object.entries(step.bounds).reduce((a, b) => (b[1] > a[1] ? b : a));
     return `${seconds(most)}: ${name}`;
@@ -95,11 +291,12 @@ const SUMMARY = [
   ['Host memory of a node', (step) => fit(step.host_memory)],
 ];
 
-function fillSummary() {
-  document.getElementById('summary').append(
-    make('thead', {}, make('tr', {}, make('th'), ...steps.map((step) => make('th', {}, nameOf(step))))),
-    make('tbody', {}, ...SUMMARY.map(([name, cell]) =>
-      make('tr', {}, make('th', { scope: 'row' }, name), ...steps.map((step) => make('td', {}, cell(step)))))));
+function fillFigures() {
+  document.getElementById('figures').append(
+    make('thead', {}, make('tr', {}, make('td'), ...steps.map((step) => make('th', { scope: 'col' }, nameOf(step))))),
+    make('tbody', {}, ...FIGURES.map(([name, cell]) => [name, steps.map(cell)])
+      .filter(([, cells]) => cells.some((cell) => cell !== '-'))
+      .map(([name, cells]) => make('tr', {}, make('th', { scope: 'row' }, name), ...cells.map((cell) => make('td', {}, cell))))));
 }
 
 // --- Where the time goes ---
@@ -114,19 +311,17 @@ function partsOf(step) {
 
 function fillBars() {
   const longest = Math.max(...steps.map((step) => step.seconds));
-  const labels = new Map();
   for (const step of steps) {
-    const bar = make('div', { class: 'bar' });
+    const bar = make('div', { class: 'bar', 'aria-hidden': 'true' }), list = make('ul', { class: 'legend' });
     for (const [name, label, value] of partsOf(step)) {
       const segment = make('span', { title: `${label}: ${seconds(value)}, ${percent(value, step.seconds)}` });
       segment.style.cssText = `background:var(--${name});width:${100 * value / longest}%`;
       bar.append(segment);
-      if (value >= step.seconds / 1000) labels.set(label, name);
+      if (value >= step.seconds / 1000) list.append(make('li', {}, swatch(name), `${label} ${percent(value, step.seconds)}`));
     }
     document.getElementById('bars').append(make('div', { class: 'row' },
-      make('div', { class: 'name' }, make('span', {}, nameOf(step)), make('span', {}, seconds(step.seconds))), bar));
+      make('div', { class: 'name' }, make('span', {}, nameOf(step)), make('span', {}, seconds(step.seconds))), bar, list));
   }
-  fillLegend('time-legend', [...labels].map(([label, name]) => [name, label]));
 }
 
 // --- Timeline ---
@@ -166,7 +361,7 @@ class Panel {
     this.peak = Math.max(1, ...this.totals);
     this.memoryTop = this.lanes.length * (LANE + GAP) + AXIS + 8;
     this.canvas = make('canvas', { tabindex: '0', role: 'img',
-      'aria-label': `Streams and memory of a step with ${nameOf(step)}` });
+      'aria-label': `Streams and memory of a step with ${nameOf(step)}. Arrow keys move, plus and minus zoom.` });
     document.getElementById('panels').append(make('h3', {}, nameOf(step)), this.canvas);
     this.listen();
   }
@@ -340,7 +535,7 @@ function fillTimeline() {
   document.getElementById('zoom-all').addEventListener('click', () => setView(whole.from, whole.to));
   const draw = () => setView(view.from, view.to);
   window.addEventListener('resize', draw);
-  window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+  for (const media of ['(prefers-color-scheme: dark)', 'print']) window.matchMedia(media).addEventListener('change', draw);
   draw();
 }
 
@@ -363,42 +558,92 @@ function fillTraffic() {
 
 // --- Buckets ---
 
-function bucketRow(bucket) {
+const HEADS = ['unit', 'buckets', 'gathered', 'residency', 'until the next micro-batch', 'gradients', 'again from full', 'node',
+  'host', 'drop', 'why'];
+
+/// Returns lists of buckets that have the same figures, in the order of their first buckets.
+function alike(buckets) {
+  const groups = new Map();
+  for (const bucket of buckets) {
+    const { name, unit, ...figures } = bucket, key = JSON.stringify(figures);
+    groups.set(key, [...(groups.get(key) || []), bucket]);
+  }
+  return [...groups.values()];
+}
+
+const unitOf = (bucket) => bucket.unit || bucket.name;
+
+/// Returns numbers in rising order as text, such as `0-3, 7`.
+function ranges(numbers) {
+  const parts = [];
+  for (const value of numbers) {
+    const last = parts[parts.length - 1];
+    if (last && last[1] + 1 === value) last[1] = value;
+    else parts.push([value, value]);
+  }
+  return parts.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join(', ');
+}
+
+/// Returns a name for several units. Units that differ by one number are named once: `layers.[0-31].mlp`.
+function nameUnits(units) {
+  if (units.length === 1) return units[0];
+  const pieces = units.map((unit) => unit.split(/(\d+)/)), [first] = pieces;
+  const differs = first.map((_, place) => pieces.some((other) => other.length !== first.length || other[place] !== first[place]));
+  const place = differs.indexOf(true);
+  if (place % 2 === 1 && differs.filter(Boolean).length === 1) {
+    const numbers = pieces.map((other) => Number(other[place])).sort((a, b) => a - b);
+    return [...first.slice(0, place), `[${ranges(numbers)}]`, ...first.slice(place + 1)].join('');
+  }
+  return units.length <= 3 ? units.join(', ') : `${units[0]} and ${units.length - 1} others`;
+}
+
+/// Returns a name that may break after dots and underscores.
+const breakable = (name) => name.split(/(?<=[._])/).flatMap((part) => [part, make('wbr')]);
+
+function bucketRow(group) {
+  const bucket = group[0], units = group.map(unitOf);
   const again = (name) => (bucket.choices[name] ? seconds(bucket.choices[name].seconds) : '-');
-  const cells = [bytes(bucket.bytes), bucket.residency, bucket.carry, bucket.accumulation || 'frozen',
+  const cells = [number(group.length), bytes(bucket.bytes), bucket.residency, bucket.carry, bucket.accumulation || 'frozen',
     ...['full', 'node', 'host', 'drop'].map(again)];
-  return make('tr', {}, make('td', { class: 'words' }, bucket.unit || bucket.name),
-    ...cells.map((cell) => make('td', {}, cell)), make('td', { class: 'words' }, bucket.why));
+  return make('tr', {}, make('th', { scope: 'row', class: 'words', ...(units.length > 1 ? { title: units.join('\n') } : {}) },
+    ...breakable(nameUnits(units))),
+  ...cells.map((cell) => make('td', { class: 'number' }, cell)), make('td', { class: 'words' }, bucket.why));
 }
 
 function fillBuckets() {
-  const heads = ['unit', 'gathered', 'residency', 'until the next micro-batch', 'gradients', 'again from full', 'node', 'host',
-    'drop'];
   for (const step of steps) {
+    const groups = alike(step.buckets);
     const table = make('table', {},
-      make('thead', {}, make('tr', {}, ...heads.map((name) => make('th', {}, name)), make('th', { class: 'words' }, 'why'))),
-      make('tbody', {}, ...step.buckets.map(bucketRow)));
-    const details = make('details', {}, make('summary', {}, `${nameOf(step)}: ${step.buckets.length} buckets`),
-      make('div', { class: 'scroll' }, table));
+      make('thead', {}, make('tr', {}, ...HEADS.map((name) =>
+        make('th', { scope: 'col', ...(name === 'why' || name === 'unit' ? { class: 'words' } : {}) }, name)))),
+      make('tbody', {}, ...groups.map(bucketRow)));
+    const title = `${nameOf(step)}: ${plural(step.buckets.length, 'bucket')}`;
+    const details = make('details', {}, make('summary', {}, title),
+      make('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': title }, table));
     details.open = steps.length === 1;
     document.getElementById('buckets').append(details);
   }
+  // A closed part would be missing on paper.
+  window.addEventListener('beforeprint', () => {
+    for (const details of document.querySelectorAll('details')) details.open = true;
+  });
 }
 
 // --- Page ---
 
 function fillHead() {
-  const step = steps[0], inputs = [...new Set(steps.map((other) => other.input))];
+  const step = steps[0], inputs = [...new Set(steps.map(inputOf))];
   const title = `${inputs.join(', ')} on ${step.cluster}`;
   document.title = title;
   document.getElementById('title').textContent = title;
   document.getElementById('subtitle').textContent =
-    `${step.nodes} nodes of ${step.ranks_per_node} ranks, ${step.micro_batches} micro-batches a step; predicted by fcdp-sim`;
+    `${plural(step.nodes, 'node')} of ${plural(step.ranks_per_node, 'rank')}, ${plural(step.micro_batches, 'micro-batch', 'micro-batches')} a step; predicted by fcdp-sim`;
 }
 
 fillHead();
-fillSummary();
+fillAnswers();
 fillBars();
+fillFigures();
 fillTimeline();
 fillTraffic();
 fillBuckets();

@@ -1,98 +1,114 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens a page in a headless browser. Usage: check_browser.py BROWSER PAGE FOLDER
+"""Opens pages in a headless browser. Usage: check_browser.py SCRIPTS BROWSER PAGE...
 
-Takes screenshots in light and dark, wide and as narrow as a phone, and asks the page for errors and for its width.
+SCRIPTS is the folder of browser.py. Each page is shown on a desk and on a phone, in light and in dark: it has no
+errors, no part of it is cut off, the first screen answers what a user asks first, and all text can be read.
 """
 
-import re
-import struct
-import subprocess
+import json
 import sys
-import zlib
 from pathlib import Path
 
-browser, page, folder = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-# In a copy of the page, since what the page itself has no use for has no place there.
-PROBE = """<script>
-window.onload = () => {
-  const page = document.documentElement;
-  page.dataset.overflow = page.scrollWidth - page.clientWidth;
-  page.dataset.panels = document.querySelectorAll('canvas').length;
-  page.dataset.cells = document.querySelectorAll('#summary td').length;
-};
-</script>"""
-CATCH = "<script>window.onerror = (error) => { document.documentElement.dataset.error = error; };</script>"
+sys.path.insert(0, sys.argv[1])
+from browser import Browser  # noqa: E402
+
+SCREENS = {"desk": (1400, 900), "phone": (390, 844)}
+QUESTIONS = ["How long is a step?", "What does it wait for?", "Does it fit?", "What should I change?"]
+
+# The sRGB luminance and contrast of WCAG 2.2, for all text that is shown, and for the bars beside their background.
+LOOK = """(() => {
+  const shade = (color) => {
+    const [r, g, b] = color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
+      .map((part) => (part <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4));
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const contrast = (a, b) => (Math.max(shade(a), shade(b)) + .05) / (Math.min(shade(a), shade(b)) + .05);
+  const background = (element) => {
+    const color = getComputedStyle(element).backgroundColor;
+    return color === 'rgba(0, 0, 0, 0)' ? background(element.parentElement) : color;
+  };
+  const page = document.documentElement, texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const faint = [];
+  let shown = 0;
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !element.checkVisibility() || element.matches('script, style')) continue;
+    ++shown;
+    if (contrast(getComputedStyle(element).color, background(element)) < 4.5) faint.push(element.outerHTML);
+  }
+  for (const bar of document.querySelectorAll('.bar span, .legend i'))
+    if (contrast(getComputedStyle(bar).backgroundColor, background(bar.parentElement)) < 3) faint.push(bar.outerHTML);
+  const canvas = document.querySelector('canvas'), style = getComputedStyle(page);
+  canvas.style.color = style.getPropertyValue('--quiet');
+  if (contrast(getComputedStyle(canvas).color, background(canvas)) < 4.5) faint.push('labels of the timeline');
+  const cut = [...document.body.querySelectorAll(':not(.scroll, .scroll *, #answers-heading)')]
+    .filter((element) => element.checkVisibility() && element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).display !== 'inline');
+  const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  return {
+    overflow: page.scrollWidth - page.clientWidth, shown, faint, cut: cut.map((element) => element.outerHTML.slice(0, 200)),
+    questions: [...document.querySelectorAll('#answers dt')].map((element) => element.textContent),
+    answers: [...document.querySelectorAll('#answers dd')].map((element) => element.textContent),
+    bottom: document.getElementById('answers').getBoundingClientRect().bottom,
+    rows: document.querySelectorAll('#buckets tbody tr').length,
+    colors: new Set(new Uint32Array(pixels.buffer)).size, isDark: shade(background(document.body)) < .2,
+  };
+})()"""
 
 
-def run(width: int, scheme: str, *arguments: str) -> str:
-    profile = folder / f"profile-{scheme}-{width}"
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}"]
-    # 0 is dark, 1 is light.
-    command += [f"--blink-settings=preferredColorScheme={int(scheme == 'light')}", f"--window-size={width},900"]
-    return subprocess.run([*command, *arguments], check=True, capture_output=True, text=True, timeout=120).stdout
+def check_look(browser: Browser, page: Path, screen: str, scheme: str) -> None:
+    width, height = SCREENS[screen]
+    browser.open(page, width, height, scheme)
+    assert browser.errors() == [], (page.name, browser.errors())
+    look = browser.evaluate(LOOK)
+    where = (page.name, screen, scheme, look)
+    assert look["isDark"] == (scheme == "dark") and look["colors"] > 5, where
+    assert look["overflow"] == 0 and look["cut"] == [], where
+    assert look["shown"] > 50 and look["faint"] == [], where
+    assert look["questions"] == QUESTIONS and all(look["answers"]) and look["bottom"] <= height, where
 
 
-def read_png(path: Path) -> tuple[int, list[bytes]]:
-    """Width, and rows of three or four bytes a pixel."""
-    data = path.read_bytes()
-    chunks, at = b"", 8
-    while at < len(data):
-        (length,), kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]
-        body = data[at + 8 : at + 8 + length]
-        if kind == b"IHDR":
-            width, height, depth, color = struct.unpack(">IIBB", body[:10])
-            assert depth == 8 and color in (2, 6)
-            size = 3 if color == 2 else 4
-        elif kind == b"IDAT":
-            chunks += body
-        at += length + 12
-    raw, rows, before = zlib.decompress(chunks), [], bytes(width * size)
-    for y in range(height):
-        start = y * (width * size + 1)
-        before = unfilter(raw[start], bytearray(raw[start + 1 : start + 1 + width * size]), before, size)
-        rows.append(before)
-    return size, rows
+def press(browser: Browser, key: str) -> None:
+    text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+    for kind in ("keyDown", "keyUp"):
+        browser.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9, "Enter": 13}.get(key, 0), **text)
 
 
-def unfilter(kind: int, row: bytearray, before: bytes, size: int) -> bytes:
-    """The PNG specification's filters, section 9.2."""
-    if kind == 2:
-        return bytes((x + b) & 255 for x, b in zip(row, before))
-    if kind == 1:
-        for i in range(size, len(row)):
-            row[i] = (row[i] + row[i - size]) & 255
-    elif kind == 3:
-        for i, b in enumerate(before):
-            row[i] = (row[i] + ((row[i - size] if i >= size else 0) + b) // 2) & 255
-    elif kind == 4:
-        for i, b in enumerate(before):
-            row[i] = (row[i] + (paeth(row[i - size], b, before[i - size]) if i >= size else b)) & 255
-    return bytes(row)
+def check_keys(browser: Browser, page: Path) -> None:
+    """The answers are about the fastest strategy, and a key shows another one. Keys zoom and move the timeline."""
+    browser.open(page, *SCREENS["desk"], "light")
+    steps = json.loads(browser.evaluate("document.getElementById('data').textContent"))["steps"]
+    best = min(steps, key=lambda step: step["seconds"])
+    pressed = "document.querySelector('[aria-pressed=true]').textContent"
+    assert browser.evaluate(pressed) == best["strategy"]
+    first = browser.evaluate("document.getElementById('answers').textContent")
+    press(browser, "Tab")
+    assert browser.evaluate("document.activeElement.textContent") == steps[0]["strategy"] != best["strategy"]
+    press(browser, "Enter")
+    assert browser.evaluate(pressed) == steps[0]["strategy"]
+    assert browser.evaluate("document.getElementById('answers').textContent") != first
+    browser.evaluate("document.querySelector('canvas').focus()")
+    images = [browser.evaluate("document.querySelector('canvas').toDataURL()")]
+    for key in "+", "ArrowRight":
+        press(browser, key)
+        images.append(browser.evaluate("document.querySelector('canvas').toDataURL()"))
+    assert len(set(images)) == 3
 
 
-def paeth(a: int, b: int, c: int) -> int:
-    """The one of the three that is nearest to a + b - c, the first of several."""
-    to_a, to_b, to_c = abs(b - c), abs(a - c), abs(a + b - 2 * c)
-    return a if to_a <= to_b and to_a <= to_c else b if to_b <= to_c else c
+def check_print(browser: Browser, page: Path) -> None:
+    """Paper is white, and has the buckets of all strategies."""
+    browser.open(page, *SCREENS["desk"], "dark")
+    browser.call("Page.printToPDF")
+    assert browser.evaluate("[...document.querySelectorAll('details')].every((part) => part.open)")
+    browser.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
-def is_dark(path: Path) -> bool:
-    size, rows = read_png(path)
-    colors = {row[i : i + 3] for row in rows[::4] for i in range(0, len(row), size)}
-    assert len(colors) > 20, "nothing is drawn"
-    return sum(rows[2][:3]) < 3 * 128
-
-
-text = page.read_text()
-probed = folder / "probed.html"
-probed.write_text(text.replace("<head>", "<head>" + CATCH).replace("</body>", PROBE + "</body>"))
-assert probed.stat().st_size > page.stat().st_size
-for width in 1280, 390:
-    found = dict(re.findall(r'data-(\w+)="([^"]*)"', run(width, "light", "--dump-dom", probed.as_uri()).split("<head>")[0]))
-    assert "error" not in found, found
-    assert found["overflow"] == "0" and int(found["panels"]) == 2 and int(found["cells"]) == 24, found
-    for scheme in "light", "dark":
-        image = folder / f"{scheme}-{width}.png"
-        run(width, scheme, f"--screenshot={image}", page.as_uri())
-        assert is_dark(image) == (scheme == "dark")
-print("drawn")
+with Browser(sys.argv[2]) as browser:
+    pages = [Path(name) for name in sys.argv[3:]]
+    for page in pages:
+        for screen in SCREENS:
+            for scheme in ("light", "dark"):
+                check_look(browser, page, screen, scheme)
+        print(page.name, browser.evaluate("document.querySelectorAll('#buckets tbody tr').length"), "rows of buckets")
+    check_keys(browser, pages[0])
+    check_print(browser, pages[0])

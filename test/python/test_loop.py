@@ -131,6 +131,14 @@ def test_adamw_with_groups() -> None:
     ]
 
 
+def test_groups_with_keys_of_others() -> None:
+    """OneCycleLR keeps its rates in the groups, and programs put names there."""
+    model = Scaled()
+    optimizer = torch.optim.AdamW([{"params": [model.weight], "name": "a"}, {"params": [model.bias], "name": "b", "lr": 5e-4}])
+    torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=[1e-3, 2e-3], total_steps=9, cycle_momentum=False)
+    assert optimizer_options(optimizer, model)[1:] == ["--group=bias:lr=2.0"]
+
+
 def test_sgd() -> None:
     model = Scaled()
     assert optimizer_options(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, nesterov=True), model) == [
@@ -237,6 +245,12 @@ def made_a_step(model: Scaled) -> torch.optim.Optimizer:
     return optimizer
 
 
+def with_cycled_betas(model: Scaled) -> torch.optim.Optimizer:
+    optimizer = torch.optim.AdamW(model.parameters())
+    torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-3, total_steps=9)
+    return optimizer
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -265,6 +279,7 @@ def made_a_step(model: Scaled) -> torch.optim.Optimizer:
             "expected a rate above 0 in the first group",
         ),
         (made_a_step, "it has made steps"),
+        (with_cycled_betas, "OneCycleLR changes momentum or betas, which a step keeps: give OneCycleLR cycle_momentum=False"),
     ],
 )
 def test_optimizers_without_equal(make: object, message: str) -> None:

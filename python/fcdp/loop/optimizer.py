@@ -30,7 +30,7 @@ def optimizer_options(optimizer: Given, model: nn.Module) -> list[str]:
     names = _names(optimizers, model)
     if len(optimizers) == 1 and not isinstance(optimizers[0], torch.optim.Muon):
         first, *others = optimizers[0].param_groups
-        groups = [f"--group={option}" for option in _group_options(first, others, names)]
+        groups = [f"--group={option}" for option in _group_options(optimizers[0], first, others, names)]
         return [f"--optimizer={described[0]}", *groups]
     return _mixed_options(optimizers, described, names)
 
@@ -41,6 +41,8 @@ def _describe(optimizer: torch.optim.Optimizer) -> str:
         raise _misuse(_adam_instead(optimizer) if type(optimizer) is torch.optim.Adam else _unknown(optimizer))
     if optimizer.state:
         raise _misuse("it has made steps; states of an optimizer are set with load_optimizer_state_dict")
+    if any("max_momentum" in group for group in optimizer.param_groups):
+        raise _misuse("its OneCycleLR changes momentum or betas, which a step keeps: give OneCycleLR cycle_momentum=False")
     return describe(optimizer.param_groups[0])
 
 
@@ -77,7 +79,7 @@ def _mixed_options(optimizers: list[torch.optim.Optimizer], described: list[str]
     for optimizer, text in zip(optimizers, described):
         name = text.partition(",")[0]
         base = optimizer.param_groups[0]
-        groups += _group_options(base, optimizer.param_groups, names, f"optimizer={name}")
+        groups += _group_options(optimizer, base, optimizer.param_groups, names, f"optimizer={name}")
     return [f"--optimizer={'+'.join(texts)}", *(f"--group={option}" for option in groups)]
 
 
@@ -133,7 +135,7 @@ _FIRST_OF_TWO = (torch.optim.Muon, torch.optim.Adafactor)
 
 # Settings that may differ between groups, and settings that do not change results.
 _OWN_SETTINGS = ("params", "lr", "weight_decay")
-_MEANINGLESS = ("foreach", "fused", "capturable", "differentiable", "initial_lr", "param_names")
+_MEANINGLESS = ("foreach", "fused", "capturable", "differentiable")
 
 
 def _text(name: str, group: Group, keys: tuple[str, ...]) -> str:
@@ -172,11 +174,14 @@ def _of_another_model(foreign: int, held: int) -> str:
     )
 
 
-def _group_options(first: Group, others: list[Group], names: dict[int, str], *shared: str) -> list[str]:
-    """`shared` are settings of all."""
+def _group_options(
+    optimizer: torch.optim.Optimizer, first: Group, others: list[Group], names: dict[int, str], *shared: str
+) -> list[str]:
+    """`shared` are settings of all. Groups may have keys that schedulers or the program put there: they are no settings."""
     options = []
     for group in others:
-        for key, value in first.items():
+        for key in optimizer.defaults:
+            value = first[key]
             if key not in _OWN_SETTINGS + _MEANINGLESS and group[key] != value:
                 raise _misuse(f"{key}: expected one value for all parameter groups, got {value} and {group[key]}")
         settings = list(shared)

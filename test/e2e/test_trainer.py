@@ -168,6 +168,9 @@ def test_trains_and_evaluates_as_trainer(two_ranks: Jobs) -> None:
     assert two_ranks.logged("plain-default", "grad_norm")[0] > 0.5
     plain, compiled = two_ranks.result("plain-default"), two_ranks.result("compiled-default")
     assert compiled["after"]["eval_loss"] == pytest.approx(plain["after"]["eval_loss"], rel=TOLERANCE)
+    # A program may go on with the model itself: it has the trained values on all ranks.
+    saved = two_ranks.parameters("compiled-default")["model.embed_tokens.weight"].double().sum().item()
+    assert [result["embedding"] for result in two_ranks.results("compiled-default")] == [saved, saved]
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("sgd", TOLERANCE), ("smoothing", TOLERANCE), ("bf16", 2e-2)])

@@ -133,6 +133,7 @@ def train(run: Path, job: dict[str, Any]) -> dict[str, Any]:
     try:
         trainer.train(resume_from_checkpoint=job.get("resume"))
         result["training"] = trainer.model.training
+        result["embedding"] = model.model.embed_tokens.weight.double().sum().item()
         collated = collator.seen
         result["after"] = trainer.evaluate() if job.get("evaluate") else {}
         trainer.save_model(str(run / "model"))

@@ -128,6 +128,8 @@ class CompiledTrainer(Trainer):
         if self.args.load_best_model_at_end and self.state.best_model_checkpoint is not None:
             # The best values are in the model now.
             self.close()
+        # Programs save or run the model itself after the training, for example `model.save_pretrained` of an adapter.
+        self.update_model()
         return done
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
@@ -246,7 +248,7 @@ class CompiledTrainer(Trainer):
         self._take_values(everywhere=True)
 
     def close(self) -> None:
-        """Collective. Closes the step. `model` has the values that it had, or that were saved or loaded, since."""
+        """Collective. Closes the step. `model` has the values that it was last given: by train, save_model or update_model."""
         if self.step is not None:
             self.step.close()
         self.step = None
@@ -269,7 +271,8 @@ class CompiledTrainer(Trainer):
             arguments["pad"] = self._lengths.pad if arguments["more_inputs"] else None
         self._shapes, self._eval_rows = shapes_of(example), None
         self._frozen = {name for name, value in self.model.named_parameters(remove_duplicate=False) if not value.requires_grad}
-        self._has_frozen = False
+        # The step takes them from the model, unless it reads them from files.
+        self._has_frozen = self._resumed is None and "weights" not in self._options
         if self.eval_dataset is not None and not self._needs_outputs():
             arguments["eval_inputs"], self._eval_rows = self._eval_example()
             self._eval_shapes = shapes_of(arguments["eval_inputs"])

@@ -107,6 +107,8 @@ def make_call(
     by_keyword = isinstance(example_inputs, Mapping)
     if not by_keyword and not isinstance(example_inputs, (tuple, list)):
         example_inputs = (example_inputs,)
+    if loss_fn is not None:
+        _check_loss_fn(loss_fn)
     if loss_fn is not None and len(example_inputs) < 2:
         raise ExportError(
             "expected at least two example inputs with loss_fn (forward's inputs, then the target), "
@@ -171,6 +173,20 @@ def _positional_names(model: nn.Module, values: tuple[Any, ...], loss_fn: LossFn
     if loss_fn is not None:
         names.append(_target_name(loss_fn, names))
     return tuple(names)
+
+
+def _check_loss_fn(loss_fn: LossFn) -> None:
+    function = loss_fn.forward if isinstance(loss_fn, nn.Module) else loss_fn
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise ExportError(
+            f"loss_fn: expected a function of the model's output and the target, which is the last example input, got {signature}"
+        ) from None
 
 
 def _target_name(loss_fn: LossFn, taken: list[str]) -> str:

@@ -187,6 +187,8 @@ def test_inputs_that_do_not_fit(tmp_path):
         fcdp.export(Tiny(), tiny_inputs()[:1], path)
     with pytest.raises(fcdp.ExportError, match="'input' requires a gradient"):
         fcdp.export(Regression(), (torch.randn(5, 4, requires_grad=True), torch.randn(5, 3)), path, F.mse_loss)
+    with pytest.raises(fcdp.ExportError, match=r"loss_fn: expected .* output and the target, .* got \(model, x, y\)"):
+        fcdp.export(Regression(), regression_inputs(), tmp_path / "step.pt2", loss_fn=lambda model, x, y: y)
     with pytest.raises(fcdp.ExportError, match="at least two example inputs with loss_fn"):
         fcdp.export(Regression(), (torch.randn(5, 4),), path, F.mse_loss)
     with pytest.raises(fcdp.ExportError, match="nothing to train"):

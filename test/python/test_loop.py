@@ -2,6 +2,7 @@
 """The part of fcdp.compile before a session is open: arguments, optimizers, the install, the cache."""
 
 import hashlib
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from fcdp.errors import ExportError, StepError
 from fcdp.loop import build as loop_build
 from fcdp.loop import install
 from fcdp.loop.arguments import Arguments
-from fcdp.loop.optimizer import optimizer_options
+from fcdp.loop.optimizer import expect_steps, optimizer_options
 from fcdp.optimizers import AdamW8bit, Lion
 from small_models import Tiny, tiny_inputs
 
@@ -137,6 +138,15 @@ def test_groups_with_keys_of_others() -> None:
     optimizer = torch.optim.AdamW([{"params": [model.weight], "name": "a"}, {"params": [model.bias], "name": "b", "lr": 5e-4}])
     torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=[1e-3, 2e-3], total_steps=9, cycle_momentum=False)
     assert optimizer_options(optimizer, model)[1:] == ["--group=bias:lr=2.0"]
+
+
+def test_schedulers_do_not_warn_of_a_compiled_step() -> None:
+    optimizer = torch.optim.AdamW(Scaled().parameters())
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    expect_steps(optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scheduler.step()
 
 
 def test_sgd() -> None:

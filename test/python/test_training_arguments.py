@@ -48,6 +48,10 @@ def test_all_settings_are_known() -> None:
         ({"accelerator_config": {"even_batches": False}}, "accelerator_config: .*even_batches=False"),
         ({"activation_checkpointing_kwargs": {"offload": True}}, "activation_checkpointing_kwargs: .*offload=True"),
         ({"activation_checkpointing_kwargs": {"use_reentrant": True}}, "set use_reentrant=False"),
+        (
+            {"fsdp_config": {"activation_checkpointing": True}, "fp16_full_eval": True},
+            "fp16_full_eval: .*; fsdp_config: .*; gradient_checkpointing=True in place of its activation_checkpointing",
+        ),
         ({"debug": "underflow_overflow"}, "debug: .* modules do not run in a compiled step"),
         ({"use_cache": True}, None),
     ],

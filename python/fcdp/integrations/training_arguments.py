@@ -64,18 +64,24 @@ _PARTLY = ("use_cpu", "train_sampling_strategy")
 
 
 def check_arguments(args: Any) -> None:
-    """Raises StepError that names the first setting that cannot be honoured, and what to use instead.
+    """Raises StepError that names settings that cannot be honoured, and what to use instead.
 
     Warns on rank 0 of those that have no effect.
     """
     idle = [name for name in _WITHOUT_EFFECT if getattr(args, name, None)]
     if idle and args.process_index == 0:
         warnings.warn(f"{', '.join(idle)}: no effect on a compiled step", stacklevel=3)
+    refused = []
     for field in dataclasses.fields(args):
         value = getattr(args, field.name)
         if field.name in (*_HONOURED, *_PARTLY, *_GENERATION, *_WITHOUT_EFFECT) or _is_default(field, value):
             continue
-        refuse(field.name, value, _REFUSED.get(field.name, "leave it out: this version of fcdp does not know it"))
+        advice = _REFUSED.get(field.name, "leave it out: this version of fcdp does not know it")
+        if field.name == "fsdp_config" and (value or {}).get("activation_checkpointing"):
+            advice += "; gradient_checkpointing=True in place of its activation_checkpointing"
+        refused.append(_refusal(field.name, value, advice))
+    if refused:
+        raise StepError("misuse", "; ".join(refused))
     if args.device.type != "cpu":
         refuse("use_cpu", args.use_cpu, "set it to True: the step places its memory on the GPU itself")
     if args.train_sampling_strategy == "batch_rebalance":
@@ -90,7 +96,11 @@ def check_arguments(args: Any) -> None:
 
 def refuse(name: str, value: Any, advice: str) -> None:
     """Raises StepError for an argument of the Trainer, or of its TrainingArguments."""
-    raise StepError("misuse", f"{name}: a compiled step cannot honour {value!r}; {advice}")
+    raise StepError("misuse", _refusal(name, value, advice))
+
+
+def _refusal(name: str, value: Any, advice: str) -> str:
+    return f"{name}: a compiled step cannot honour {value!r}; {advice}"
 
 
 def _is_default(field: "dataclasses.Field[Any]", value: Any) -> bool:

@@ -18,7 +18,7 @@ from fcdp.loop.history import PROFILED_STEPS, StepWatch
 from fcdp.loop.install import load_library
 from fcdp.loop.job import Job, find_launch
 from fcdp.loop.library import call
-from fcdp.loop.optimizer import optimizer_options
+from fcdp.loop.optimizer import expect_steps, optimizer_options
 from fcdp.loop.planning import plan_for
 from fcdp.loop.step import Step, require_none_open
 from fcdp.loop.weights import load_files
@@ -196,6 +196,7 @@ def compile(
     arguments_of_step = Arguments(examples[-1], micro_batches, may_be_smaller=len(examples) > 1)
     watch = StepWatch(built[0].profile, built[0].history, path.name) if built else None
     step = Step(session, arguments_of_step, job, evaluated, watch)
+    expect_steps(optimizer)
     if weights is None:
         step.load_model(model)
     else:

@@ -35,6 +35,13 @@ def optimizer_options(optimizer: Given, model: nn.Module) -> list[str]:
     return _mixed_options(optimizers, described, names)
 
 
+def expect_steps(optimizer: Given) -> None:
+    """Keeps PyTorch's schedulers from warning that the optimizer makes no steps: the compiled step makes them."""
+    if not isinstance(optimizer, str):
+        for one in optimizer if isinstance(optimizer, Sequence) else [optimizer]:
+            one._opt_called = True
+
+
 def _describe(optimizer: torch.optim.Optimizer) -> str:
     describe = _DESCRIPTIONS.get(type(optimizer))
     if describe is None:

@@ -360,6 +360,13 @@ def test_cache_by_graph_and_options(home: Path, tmp_path: Path) -> None:
     assert sorted(path.suffix for path in cache.iterdir()) == [".so"] * 3
 
 
+def test_messages_name_the_step_once() -> None:
+    paths = [Path("/tmp/step-0.pt2"), Path("/tmp/step-1.pt2")]
+    text = "/tmp/step-1.pt2: variant 1 lacks 'v'; it must be exported from the same model as the step '/tmp/step-0.pt2'"
+    said = "the step of more_inputs[0]: variant 1 lacks 'v'; it must be exported from the same model as the step"
+    assert loop_build._without_paths(text, paths) == said
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

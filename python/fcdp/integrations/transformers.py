@@ -248,7 +248,7 @@ class CompiledTrainer(Trainer):
         self._take_values(everywhere=True)
 
     def close(self) -> None:
-        """Collective. Closes the step. `model` has the values that it was last given: by train, save_model or update_model."""
+        """Collective. Closes the step. `model` has the values of the last train, save_model or update_model."""
         if self.step is not None:
             self.step.close()
         self.step = None

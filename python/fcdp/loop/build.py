@@ -189,5 +189,5 @@ def _without_paths(text: str, programs: list[Path | str]) -> str:
     names = [(path, "the step" if index == 0 else f"the step of more_inputs[{index - 1}]") for index, path in enumerate(shapes)]
     names += [(str(one).removeprefix("--eval="), "the evaluation") for one in programs if not isinstance(one, Path)]
     for path, name in names:
-        text = text.replace(f"'{path}'", name).replace(path, name)
+        text = text.replace(f"{name} '{path}'", name).replace(f"'{path}'", name).replace(path, name)
     return text

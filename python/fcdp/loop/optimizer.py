@@ -184,7 +184,7 @@ def _of_another_model(foreign: int, held: int) -> str:
 def _group_options(
     optimizer: torch.optim.Optimizer, first: Group, others: list[Group], names: dict[int, str], *shared: str
 ) -> list[str]:
-    """`shared` are settings of all. Groups may have keys that schedulers or the program put there: they are no settings."""
+    """`shared` are settings of all. Keys that schedulers or the program put into groups are no settings."""
     options = []
     for group in others:
         for key in optimizer.defaults:

@@ -425,6 +425,50 @@ TEST(ResidencyPlanning, MixesWhereHostLoadsAreExposed) {
   }
 }
 
+/// Makes layers whose compute hides all transfers and whose first half is
+/// frozen.
+static ResidencyProblem makeHidden(unsigned layers) {
+  ResidencyProblem problem = makeLayers(layers, 1, 0.01, 0.01);
+  problem.microBatches = 2;
+  for (Bucket &bucket :
+       llvm::MutableArrayRef(problem.buckets).take_front(layers / 2))
+    bucket.trainable = false;
+  for (ResidencyProblem::Use &use : problem.uses)
+    if (use.bucket < layers / 2)
+      use.reduced.clear();
+  return problem;
+}
+
+// To gather frozen layers again takes no time here, and no memory.
+TEST(ResidencyPlanning, SendsLessIfThatTakesNoLonger) {
+  for (unsigned layers : {4, 24}) {
+    ResidencyProblem problem = makeHidden(layers);
+    ResidencySolution found = llvm::cantFail(planResidency(problem));
+    for (unsigned b = 0; b < layers; ++b)
+      EXPECT_NE(found.buckets[b].carry, Residency::drop) << b;
+    ResidencyEstimate again =
+        estimate(problem, uniform(problem, Residency::drop));
+    EXPECT_LT(found.estimate.seconds, 1.005 * again.seconds);
+    // Each trained layer is gathered once and reduced twice. Without a copy,
+    // each layer is gathered four times.
+    EXPECT_NEAR(found.estimate.network, 3 * 0.01 * (layers / 2), 1e-9);
+    EXPECT_NEAR(again.network, 4 * 0.01 * layers + 2 * 0.01 * (layers / 2),
+                1e-9);
+  }
+}
+
+// Sending less may take a little longer, but not much.
+TEST(ResidencyPlanning, BytesAreWorthLittleTime) {
+  ResidencyEstimate fast{{0, 0}, {1, 0, 1}}, thrifty{{1, 1}, {1.006, 0, 0.5}};
+  EXPECT_TRUE(isBetter(thrifty, fast));
+  thrifty.seconds = 1.008;
+  EXPECT_TRUE(isBetter(fast, thrifty));
+  // A step on one node sends nothing.
+  fast.network = thrifty.network = 0;
+  thrifty.seconds = 1.0001;
+  EXPECT_TRUE(isBetter(fast, thrifty));
+}
+
 TEST(ResidencyPlanning, KeepsWhatAUserHasDecided) {
   ResidencyProblem problem = makeLayers(3, 1, 10, 0.1);
   problem.buckets[1].residency = problem.buckets[1].carry = Residency::drop;

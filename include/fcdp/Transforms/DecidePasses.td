@@ -42,13 +42,15 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     under each plan that it considers; the best plans, and the plans that treat all
     buckets alike, are scheduled and simulated once more in full. If the sharding is
     open, the search is done for each sharding, and all buckets get the sharding of the
-    fastest plan. If `--fcdp-bucket` leaves merging open, the pass merges buckets up to
-    the number of bytes with which the step is fastest, provided that it is faster than
+    best plan. If `--fcdp-bucket` leaves merging open, the pass merges buckets up to
+    the number of bytes with which the step is best, provided that it is better than
     with one bucket per unit, and writes that number on the module as
     `fcdp.bucket_bytes`. It tries numbers that merge about 2, 4, 8, ... buckets, as long
     as the saved latencies can be a thousandth of the step. A bucket with a given
-    decision is not merged. Among plans of equal time it chooses the plan that uses the
-    least memory. Times are computed for the forms in which `wire` and `reduce-wire` let
+    decision is not merged. The best plan has the least time, weighted by the use of the
+    network between nodes: one that sends half as much may take 0.7 % longer. Among
+    plans that are equally good it chooses the one that uses the least memory. Times are
+    computed for the forms in which `wire` and `reduce-wire` let
     buckets send values between nodes: differences are cheaper to send, but only buckets
     with a slice in host memory can send them. `--fcdp-decide-wires` with the same
     options writes the forms.

@@ -271,11 +271,11 @@ InstructionList FunctionBuilder::buildUpdate() {
   return std::move(list);
 }
 
-/// Returns the seconds that a step needs of its busiest resource. The
-/// micro-batch before the last runs `left` times more.
-static double findNeeded(llvm::ArrayRef<Role> roles,
-                         const std::map<Role, InstructionList> &lists,
-                         int64_t left) {
+/// Returns the seconds that a step needs of each resource. The micro-batch
+/// before the last runs `left` times more.
+static std::array<double, kNumResources>
+findNeeded(llvm::ArrayRef<Role> roles,
+           const std::map<Role, InstructionList> &lists, int64_t left) {
   std::array<double, kNumResources> needed{};
   for (size_t i = 0; i < roles.size(); ++i) {
     bool isRepeated = i + 3 == roles.size();
@@ -283,7 +283,7 @@ static double findNeeded(llvm::ArrayRef<Role> roles,
       needed[static_cast<unsigned>(instruction.cost.resource)] +=
           instruction.cost.seconds * double(isRepeated ? left + 1 : 1);
   }
-  return *std::max_element(needed.begin(), needed.end());
+  return needed;
 }
 
 ResidencyTimes fcdp::estimateTimes(const ResidencyProblem &problem,
@@ -314,7 +314,9 @@ ResidencyTimes fcdp::estimateTimes(const ResidencyProblem &problem,
   if (left > 0) // in front of the last micro-batch and the update
     seconds += double(left) *
                (times[2 * functions - 3].end - times[2 * functions - 4].end);
-  return {seconds, findNeeded(roles, lists, left)};
+  std::array<double, kNumResources> needed = findNeeded(roles, lists, left);
+  return {seconds, *std::max_element(needed.begin(), needed.end()),
+          needed[static_cast<unsigned>(Resource::inter)]};
 }
 
 /// Adds the memory of each use's reductions until their results are

@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <cmath>
+
 using namespace fcdp;
 
 llvm::Error ResidencyProblem::check() const {
@@ -89,10 +91,16 @@ llvm::Error ResidencySolution::verify(const ResidencyProblem &problem) const {
   return llvm::Error::success();
 }
 
+double fcdp::weigh(double seconds, double network) {
+  // A step on one node does not use the network.
+  return network > 0 ? seconds * std::pow(network, kSearch.networkWeight)
+                     : seconds;
+}
+
 bool fcdp::isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b) {
-  if (std::abs(a.seconds - b.seconds) >
-      kSearch.rounding * std::max(a.seconds, b.seconds))
-    return a.seconds < b.seconds;
+  double ofA = weigh(a.seconds, a.network), ofB = weigh(b.seconds, b.network);
+  if (std::abs(ofA - ofB) > kSearch.rounding * std::max(ofA, ofB))
+    return ofA < ofB;
   return std::make_pair(a.deviceBytes, a.hostBytes) <
          std::make_pair(b.deviceBytes, b.hostBytes);
 }

@@ -20,7 +20,7 @@ struct Candidate {
   Sharding sharding = Sharding::world;
   Accumulation accumulation = Accumulation::sharded;
   ResidencyProblem problem;
-  /// A lower bound in seconds on the estimate of any plan, for each of the
+  /// A lower bound on the measure of any plan's estimate, for each of the
   /// distances.
   std::vector<double> least;
 };
@@ -90,8 +90,8 @@ treatAlike(const ResidencyProblem &problem, Residency residency,
   return buckets;
 }
 
-/// Returns the least time of plans that never fetch a copy again, whether they
-/// fit or not, for each of the distances. Each gather takes as long as the
+/// Returns the least measure of plans that never fetch a copy again, whether
+/// they fit or not, for each of the distances. Each gather takes as long as the
 /// bucket's fastest one.
 static std::vector<double> estimateLeast(ResidencyProblem problem,
                                          const StepChoices &choices) {
@@ -110,9 +110,13 @@ static std::vector<double> estimateLeast(ResidencyProblem problem,
   std::vector<double> least;
   forEachDistance(problem, choices, [&] {
     double seconds = std::numeric_limits<double>::infinity();
-    for (const std::vector<BucketResidency> &plan : plans)
-      seconds = std::min(seconds, estimate(problem, plan).seconds);
-    least.push_back(seconds);
+    double network = seconds;
+    for (const std::vector<BucketResidency> &plan : plans) {
+      ResidencyTimes times = estimateTimes(problem, plan);
+      seconds = std::min(seconds, times.seconds);
+      network = std::min(network, times.network);
+    }
+    least.push_back(weigh(seconds, network));
   });
   return least;
 }
@@ -123,7 +127,8 @@ std::optional<StepDecisions> Finalists::search(Candidate &candidate) {
   auto least = candidate.least.begin();
   forEachDistance(candidate.problem, choices, [&] {
     const ResidencyProblem &problem = candidate.problem;
-    if (double seconds = *least++; best && seconds >= best->seconds)
+    double measure = *least++;
+    if (best && measure >= weigh(best->seconds, best->network))
       return;
     llvm::Expected<ResidencySolution> solution = planResidency(problem);
     if (!solution)
@@ -215,7 +220,7 @@ static void addCandidates(ModuleOp cut, const Candidate &shared,
   }
 }
 
-/// Returns the candidates in the order of their least times.
+/// Returns the candidates in the order of their least measures.
 static std::vector<Candidate> findCandidates(ModuleOp module,
                                              const CostModel &model,
                                              const StepChoices &choices,

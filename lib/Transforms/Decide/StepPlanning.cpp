@@ -81,9 +81,10 @@ struct Simulated {
   StepDecisions plan;
   /// The duration of the plan's schedule, and the estimated memory.
   ResidencyEstimate taken;
-  /// The mean time in seconds over the spread of the cluster's inputs, by which
-  /// plans are compared. For a plan that cannot be the best, the nominal time.
-  double mean = 0;
+  /// The measure by which plans are compared: the mean time over the spread of
+  /// the cluster's inputs, weighted by the use of the network. For a plan that
+  /// cannot be the best, the nominal time, weighted.
+  double measure = 0;
   /// The schedule; null if it is not kept.
   OwningOpRef<ModuleOp> scheduled = nullptr;
 };
@@ -98,14 +99,14 @@ public:
         deviceBudget(deviceBudget), timing(timing) {}
 
   /// Simulates plans in the order of their estimates. Leaves out plans that
-  /// need a link or compute for longer than the fastest plan takes, and plans
-  /// whose estimates are hopeless.
+  /// are worse than the best plan even if they take only as long as a link or
+  /// compute needs, and plans whose estimates are hopeless.
   LogicalResult simulateAll(std::vector<StepDecisions> plans);
   /// Adds variants of the best few plans in which each fetch and each
   /// accumulate has its own distance.
   LogicalResult refine();
-  /// Returns the plan that uses the least memory among the fastest plans that
-  /// fit; nothing if none fits. `planned` gets the least memory of any plan.
+  /// Returns the plan that uses the least memory among the best plans that fit;
+  /// nothing if none fits. `planned` gets the least memory of any plan.
   FailureOr<std::optional<Simulated>> takeBest(int64_t &planned);
 
 private:
@@ -146,9 +147,11 @@ static void remarkOnCandidate(ModuleOp module, const StepDecisions &plan,
   stream << "candidate takes " << formatSeconds(taken.seconds)
          << ", was estimated to take "
          << formatSeconds(plan.residency.estimate.seconds) << " and "
-         << formatBytes(taken.deviceBytes) << " of a device: sharding "
-         << plan.sharding << ", accumulation " << plan.accumulation
-         << ", merging up to " << formatBytes(plan.bucketBytes) << ", prefetch "
+         << formatBytes(taken.deviceBytes)
+         << " of a device, and occupies the network between nodes for "
+         << formatSeconds(taken.network) << ": sharding " << plan.sharding
+         << ", accumulation " << plan.accumulation << ", merging up to "
+         << formatBytes(plan.bucketBytes) << ", prefetch "
          << distance(plan.prefetch) << ", reductions "
          << distance(plan.reductions);
   for (auto [residency, count] : residencies)
@@ -176,15 +179,19 @@ std::pair<double, double> Finals::simulate(ModuleOp scheduled,
 }
 
 LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
-  llvm::sort(plans, [](const StepDecisions &a, const StepDecisions &b) {
-    return a.residency.estimate.seconds < b.residency.estimate.seconds;
+  auto getMeasure = [](const StepDecisions &plan) {
+    const ResidencyEstimate &estimated = plan.residency.estimate;
+    return weigh(estimated.seconds, estimated.network);
+  };
+  llvm::sort(plans, [&](const StepDecisions &a, const StepDecisions &b) {
+    return getMeasure(a) < getMeasure(b);
   });
   double least = std::numeric_limits<double>::infinity();
   double leastMean = least;
   for (const StepDecisions &plan : plans) {
     const ResidencyEstimate &estimated = plan.residency.estimate;
-    if (estimated.needed > least ||
-        estimated.seconds > kSearch.hopeless * least)
+    if (weigh(estimated.needed, estimated.network) > least ||
+        getMeasure(plan) > kSearch.hopeless * least)
       continue;
     auto scheduled = schedule(plan);
     if (failed(scheduled))
@@ -193,18 +200,19 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
       continue;
     ResidencyEstimate taken = plan.residency.estimate;
     double mean = 0;
-    std::tie(taken.seconds, mean) = simulate(**scheduled, leastMean);
+    double weight = weigh(1, taken.network);
+    std::tie(taken.seconds, mean) = simulate(**scheduled, leastMean / weight);
     remarkOnCandidate(module, plan, taken);
-    simulated.push_back({plan, taken, mean, std::move(*scheduled)});
+    simulated.push_back({plan, taken, mean * weight, std::move(*scheduled)});
     dropSchedules();
     // A plan that may not fit must not exclude others.
     if (estimated.deviceBytes > deviceBudget)
       continue;
-    least = std::min(least, taken.seconds);
-    leastMean = std::min(leastMean, mean);
+    least = std::min(least, taken.seconds * weight);
+    leastMean = std::min(leastMean, mean * weight);
   }
   llvm::sort(simulated, [](const Simulated &a, const Simulated &b) {
-    return a.mean < b.mean;
+    return a.measure < b.measure;
   });
   return success();
 }
@@ -212,13 +220,13 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
 void Finals::dropSchedules() {
   if (simulated.size() <= kSearch.plannedPlans)
     return;
-  SmallVector<double> seconds;
+  SmallVector<double> measures;
   for (const Simulated &one : simulated)
-    seconds.push_back(one.mean);
-  auto *last = seconds.begin() + (kSearch.plannedPlans - 1);
-  std::nth_element(seconds.begin(), last, seconds.end());
+    measures.push_back(one.measure);
+  auto *last = measures.begin() + (kSearch.plannedPlans - 1);
+  std::nth_element(measures.begin(), last, measures.end());
   for (Simulated &one : simulated)
-    if (one.mean > *last)
+    if (one.measure > *last)
       one.scheduled = nullptr;
 }
 
@@ -243,22 +251,21 @@ static bool isPreset(const StepDecisions &plan, const StepChoices &choices) {
          llvm::all_equal(plan.residency.buckets);
 }
 
-/// Returns the number of plans that count as fastest. Their times are at most a
-/// thousandth above the fastest, and nearer to it than to any preset, so that
-/// the chosen plan is faster than the presets if any plan is. Pre: `simulated`
-/// is in order of time, and not empty.
+/// Returns the number of plans that count as best. Their measures are at most a
+/// thousandth above the best, and nearer to it than to any preset, so that the
+/// chosen plan is better than the presets if any plan is. Pre: `simulated` is
+/// in order of the measure, and not empty.
 static size_t countBest(ArrayRef<Simulated> simulated,
                         const StepChoices &choices) {
-  double fastest = simulated.front().mean;
-  double limit = fastest * (1 + kSearch.sameTime);
+  double best = simulated.front().measure;
+  double limit = best * (1 + kSearch.sameTime);
   for (const Simulated &one : simulated)
     if (isPreset(one.plan, choices))
-      limit = std::min(limit, (fastest + one.mean) / 2);
-  limit = std::max(limit, fastest * (1 + kSearch.rounding));
-  size_t count =
-      llvm::partition_point(
-          simulated, [&](const Simulated &one) { return one.mean <= limit; }) -
-      simulated.begin();
+      limit = std::min(limit, (best + one.measure) / 2);
+  limit = std::max(limit, best * (1 + kSearch.rounding));
+  const auto *end = llvm::partition_point(
+      simulated, [&](const Simulated &one) { return one.measure <= limit; });
+  size_t count = end - simulated.begin();
   return std::min(count, kSearch.plannedPlans);
 }
 
@@ -350,9 +357,9 @@ FailureOr<StepDecisions> fcdp::planStep(ModuleOp module, const CostModel &model,
       module, model, merging, (*best)->plan.residency.estimate, timing, why);
   if (failed(merged))
     return failure();
-  bool isFaster =
-      *merged && (*merged)->mean < (*best)->mean * (1 - kSearch.sameTime);
-  return isFaster ? (*merged)->plan : (*best)->plan;
+  bool isBetter =
+      *merged && (*merged)->measure < (*best)->measure * (1 - kSearch.sameTime);
+  return isBetter ? (*merged)->plan : (*best)->plan;
 }
 
 LogicalResult fcdp::planCollectives(ModuleOp module, const CostModel &model,

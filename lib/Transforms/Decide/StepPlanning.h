@@ -20,14 +20,14 @@ mlir::LogicalResult planCollectives(mlir::ModuleOp module,
                                     const WireChoice &wires,
                                     StepDecisions &plan);
 
-/// Returns the plan whose step takes the least time on average over the spread
-/// of the cluster's inputs and, among equally fast plans, the smallest. It
-/// searches plans as residency problems, which are coarser than a schedule. The
-/// best of each search and the presets are then scheduled and simulated in
-/// full, except for plans that cannot be the fastest. The memory of the chosen
-/// plan is planned within the budget. Merged buckets are used if the best plan
-/// with them is faster than the best one without. If no plan fits, fails with
-/// an error at `module`.
+/// Returns the plan with the least mean time of a step over the spread of the
+/// cluster's inputs, weighted by the use of the network, and among equally good
+/// plans the smallest. It searches plans as residency problems, which are
+/// coarser than a schedule. The best of each search and the presets are then
+/// scheduled and simulated in full, except for plans that cannot be the best.
+/// The memory of the chosen plan is planned within the budget. Merged buckets
+/// are used if the best plan with them is better than the best one without. If
+/// no plan fits, fails with an error at `module`.
 mlir::FailureOr<StepDecisions> planStep(mlir::ModuleOp module,
                                         const CostModel &model,
                                         const StepChoices &choices,

@@ -138,7 +138,15 @@ struct ResidencyTimes {
   /// Seconds that the busiest link, or compute, needs for a step at its full
   /// rate. No schedule takes less.
   double needed = 0;
+  /// Seconds for which a step occupies the network between nodes, at its full
+  /// rate. They are proportional to the bytes that are sent.
+  double network = 0;
 };
+
+/// Returns the measure by which plans are compared, and which is to be small:
+/// `seconds`, weighted by the time for which the step occupies the network
+/// between nodes (SearchConstants::networkWeight).
+double weigh(double seconds, double network);
 
 struct ResidencyEstimate : ResidencyMemory, ResidencyTimes {};
 
@@ -155,8 +163,9 @@ struct ResidencySolution {
   llvm::Error verify(const ResidencyProblem &problem) const;
 };
 
-/// Returns whether `a` is better than `b`: faster or, if their times are equal
-/// but for rounding, smaller on the device, then in host memory.
+/// Returns whether `a` is better than `b`: faster, if times are weighted by the
+/// use of the network, or, if these are equal but for rounding, smaller on the
+/// device, then in host memory.
 bool isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b);
 
 /// Estimates the memory of a plan, much faster than a simulation. Pre:

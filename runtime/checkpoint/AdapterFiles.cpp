@@ -46,6 +46,35 @@ std::set<std::string> adaptersOf(const std::vector<TensorNames> &wanted) {
   return adapters;
 }
 
+/// Returns the outermost modules of the step.
+std::set<std::string> modulesOf(const std::vector<TensorNames> &wanted) {
+  std::set<std::string> modules;
+  for (const TensorNames &names : wanted)
+    for (const std::string &name : names)
+      if (size_t dot = name.find('.'); dot != std::string::npos)
+        modules.insert(name.substr(0, dot));
+  return modules;
+}
+
+/// Returns whether a tensor of the step has a name with this prefix.
+bool isPrefix(const std::string &prefix,
+              const std::vector<TensorNames> &wanted) {
+  auto hasIt = [&](const std::string &name) {
+    return name.starts_with(prefix);
+  };
+  return std::any_of(wanted.begin(), wanted.end(), [&](const auto &names) {
+    return std::any_of(names.begin(), names.end(), hasIt);
+  });
+}
+
+/// Returns, for example, "'a', 'b'".
+std::string quoteAll(const std::set<std::string> &names) {
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "'" : ", '") + name + "'";
+  return text;
+}
+
 std::string nameOfFolder(const std::string &path) {
   fs::path whole = fs::path(path).lexically_normal();
   std::error_code error;
@@ -53,6 +82,21 @@ std::string nameOfFolder(const std::string &path) {
     whole = whole.parent_path();
   return whole.filename().empty() ? whole.parent_path().filename().string()
                                   : whole.filename().string();
+}
+
+/// Sets whether the file is an adapter's, and the adapter if that is known:
+/// `name`, if it is given, or the name of the folder.
+void setAdapter(GivenWeights &weights, const std::string &name,
+                const std::string &path,
+                const std::set<std::string> &adapters) {
+  WeightOrigin &origin = weights.origin;
+  origin.isAdapter = !weights.source->isArchive() &&
+                     (!name.empty() || isNamedAsAdapter(path) ||
+                      hasNamesOfAdapter(weights.source->names()));
+  origin.adapter = name;
+  if (std::string folder = nameOfFolder(path);
+      origin.isAdapter && name.empty() && adapters.contains(folder))
+    origin.adapter = folder;
 }
 
 /// Assigns the files of adapters without a name to the only adapter that is
@@ -98,23 +142,19 @@ std::vector<GivenWeights> openGiven(const std::vector<std::string> &given,
     std::string name = one.substr(0, one.size() - path.size());
     if (!name.empty())
       name.pop_back();
+    WeightOrigin origin;
     if (!name.empty() && !adapters.contains(name)) {
-      std::string known;
-      for (const std::string &adapter : adapters)
-        known += (known.empty() ? "'" : ", '") + adapter + "'";
-      throwAt(one, "expected the name of an adapter of the step (" +
-                       (known.empty() ? "it has none" : known) + "), got '" +
-                       name + "'");
+      origin.module = name + (name.ends_with('.') ? "" : ".");
+      if (!isPrefix(origin.module, wanted))
+        throwAt(one,
+                "expected the name of an adapter of the step (" +
+                    (adapters.empty() ? "it has none" : quoteAll(adapters)) +
+                    ") or of a module with weights (" +
+                    quoteAll(modulesOf(wanted)) + "), got '" + name + "'");
+      name.clear();
     }
-    GivenWeights weights{openWeights(path), {}};
-    WeightOrigin &origin = weights.origin;
-    origin.isAdapter = !weights.source->isArchive() &&
-                       (!name.empty() || isNamedAsAdapter(path) ||
-                        hasNamesOfAdapter(weights.source->names()));
-    origin.adapter = name;
-    if (std::string folder = nameOfFolder(path);
-        origin.isAdapter && name.empty() && adapters.contains(folder))
-      origin.adapter = folder;
+    GivenWeights weights{openWeights(path), std::move(origin)};
+    setAdapter(weights, name, path, adapters);
     all.push_back(std::move(weights));
   }
   nameTheRest(all, adapters);

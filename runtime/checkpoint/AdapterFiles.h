@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Opens files of weights that users name: files of PEFT's adapters, and folders
-// of Transformers.
+// Opens files of weights that users name: files of PEFT's adapters, folders of
+// Transformers, and files for one module of the step.
 #pragma once
 
 #include "checkpoint/WeightMatching.h"
@@ -10,7 +10,7 @@
 namespace fcdp {
 
 /// Returns the path in an argument PATH or NAME=PATH, where NAME is an adapter
-/// of the step and PATH is its file or folder.
+/// or a module of the step and PATH is its file or folder.
 std::string pathOfWeights(const std::string &given);
 
 /// Returns advice for the end of an error message: how fcdp-ckpt converts the
@@ -26,8 +26,9 @@ struct GivenWeights {
 
 /// Opens files and folders. A file of an adapter belongs to the step's adapter
 /// of the given name, else to the one that its folder is named after, as PEFT
-/// does, else to the only adapter that is left. Throws std::runtime_error for a
-/// name that is no adapter of the step.
+/// does, else to the only adapter that is left. If NAME is no adapter but a
+/// module, the file is for the tensors of this module. Throws
+/// std::runtime_error for a name that is neither.
 std::vector<GivenWeights> openGiven(const std::vector<std::string> &given,
                                     const std::vector<TensorNames> &wanted);
 

@@ -94,7 +94,9 @@ void MatchedWeights::checkAllFound() const {
   for (const WeightNames &names : namesOf)
     if (!names.undecided().empty())
       message += "; equally many names are found after " +
-                 listOf(names.undecided()) + ", so none is chosen";
+                 listOf(names.undecided()) +
+                 ", so none is chosen: name the module that each file is for "
+                 "(MODULE=PATH)";
   for (const std::string &note : notes())
     message += "; " + note;
   throwAt(allPaths, message);
@@ -196,8 +198,11 @@ std::vector<std::string> MatchedWeights::notesOn(size_t file) const {
     const auto &[names, dtype, hasMaster, isOptional] = wanted[t];
     std::string &text =
         matches[t].likeness == Likeness::Copied ? copied : renamed;
-    if (text.empty() &&
-        std::find(names.begin(), names.end(), stored) == names.end())
+    bool isRenamed =
+        std::none_of(names.begin(), names.end(), [&](const std::string &own) {
+          return namesOf[file].nameInModule(own) == stored;
+        });
+    if (text.empty() && isRenamed)
       text =
           "the step's '" + names.front() + "' is '" + stored + "' in " + path;
     DType found = read(matches[t].places.front()).dtype;

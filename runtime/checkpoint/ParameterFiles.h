@@ -15,9 +15,10 @@ struct ParameterOutput {
   std::string path;
   /// Leaves out frozen parameters and buffers.
   bool onlyTrained = false;
-  /// A file or folder of weights, or NAME=PATH of an adapter. Only the tensors
-  /// that it has are written, under its names; a tied parameter under each of
-  /// them. If empty, all tensors are written under the step's names.
+  /// A file or folder of weights, or NAME=PATH of an adapter or a module. Only
+  /// the tensors that it has are written, under its names; a tied parameter
+  /// under each of them. If empty, all tensors are written under the step's
+  /// names.
   std::string like{};
   /// Folders that are tried in order if `path` cannot be written.
   std::vector<std::string> elsewhere{};

@@ -67,7 +67,8 @@ void WeightNames::choosePrefixes(const std::vector<std::string> &wanted) {
   std::map<std::pair<std::string, std::string>, std::set<std::string>> found;
   std::set<std::string> names;
   for (const std::string &name : wanted)
-    names.insert(mainName(parseTensorName(name)));
+    if (auto own = nameInModule(name))
+      names.insert(mainName(parseTensorName(*own)));
   for (const std::string &name : names)
     forEachSplit(name, kMostWantedComponents,
                  [&](const std::string &prefix, const std::string &rest) {
@@ -125,8 +126,21 @@ bool WeightNames::isLike(const TensorName &wanted, const TensorName &stored,
   return false;
 }
 
+std::optional<std::string>
+WeightNames::nameInModule(const std::string &wanted) const {
+  if (!wanted.starts_with(fileOrigin.module))
+    return std::nullopt;
+  return wanted.substr(fileOrigin.module.size());
+}
+
 std::vector<std::string> WeightNames::find(const std::string &wanted,
                                            Likeness likeness) const {
+  auto own = nameInModule(wanted);
+  return own ? findInModule(*own, likeness) : std::vector<std::string>{};
+}
+
+std::vector<std::string> WeightNames::findInModule(const std::string &wanted,
+                                                   Likeness likeness) const {
   if (likeness == Likeness::Equal)
     return exact.contains(wanted) ? std::vector{wanted}
                                   : std::vector<std::string>{};

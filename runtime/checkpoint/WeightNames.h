@@ -6,6 +6,7 @@
 #include "checkpoint/AdapterNames.h"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,12 +36,17 @@ struct WeightOrigin {
   bool isAdapter = false;
   /// The adapter's name in the step; empty for any.
   std::string adapter{};
+  /// The module of the step that the file is for, as the prefix of its names
+  /// with a dot at its end; empty for the whole step.
+  std::string module{};
 };
 
 /// Matches the stored names of one file with the names of a step, which are
 /// those of the exported module. Prefixes may differ, too: "model." of a module
 /// around the model, or the name of the base model in a file of a whole one.
-/// One prefix is chosen for all names, the one by which most are found.
+/// One prefix is chosen for all names, the one by which most are found. In a
+/// file for one module, only names of this module are found, without the
+/// module's own name.
 class WeightNames {
 public:
   WeightNames(const std::vector<std::string> &wanted,
@@ -50,6 +56,10 @@ public:
   /// Returns all stored names that match `wanted` in this way.
   std::vector<std::string> find(const std::string &wanted,
                                 Likeness likeness) const;
+
+  /// Returns `wanted` without the name of the file's module, or none if it is
+  /// in another module.
+  std::optional<std::string> nameInModule(const std::string &wanted) const;
 
   const WeightOrigin &origin() const { return fileOrigin; }
 
@@ -63,6 +73,8 @@ private:
     TensorName parsed;
   };
   void choosePrefixes(const std::vector<std::string> &wanted);
+  std::vector<std::string> findInModule(const std::string &wanted,
+                                        Likeness likeness) const;
   bool isLike(const TensorName &wanted, const TensorName &stored,
               Likeness likeness) const;
   /// Returns the name by which most tensors of this kind of file are found.

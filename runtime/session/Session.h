@@ -60,9 +60,9 @@ public:
   /// has no values. Collective. The paths are .pt2 and safetensors files, and
   /// folders of the latter; each tensor comes from the file with its most
   /// specific name, as checkpoint/WeightMatching.h describes. NAME=PATH is for
-  /// the adapter NAME of the step. Each rank reads and keeps its shards.
-  /// Returns facts that a user should know, a sentence each. Before the first
-  /// step only. Throws BadWeights.
+  /// the adapter or the module NAME of the step. Each rank reads and keeps its
+  /// shards. Returns facts that a user should know, a sentence each. Before the
+  /// first step only. Throws BadWeights.
   std::vector<std::string> loadWeights(const std::vector<std::string> &paths);
   /// Writes parameters and persistent buffers on rank 0. Collective. Throws
   /// FileFailed if they can be written neither to `output` nor to a folder of

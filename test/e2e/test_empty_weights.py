@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that are exported without weights train from the files in which Hugging Face stores a model."""
 
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,14 +51,14 @@ def compile_step(archive: Path) -> Path:
     return step
 
 
-def train(step: Path, out: Path, *weights: Path) -> tuple[Run, str]:
+def train(step: Path, out: Path, *weights: Path | str) -> tuple[Run, str]:
     """Returns what a job wrote and printed."""
     written = out.with_suffix(".safetensors")
     printed = run(step, out, weights, f"--params-out={written}")
     return Run(read_log(out.with_suffix(".jsonl")), written), printed
 
 
-def run(step: Path, out: Path, weights: Sequence[Path], *options: str) -> str:
+def run(step: Path, out: Path, weights: Sequence[Path | str], *options: str) -> str:
     sources = (f"--weights={path}" for path in weights)
     log = f"--json={out.with_suffix('.jsonl')}"
     return tool(BIN / "fcdp-run", step, "--steps=3", "--threads=1", log, *INPUTS, *sources, *options)
@@ -129,6 +130,49 @@ def test_an_adapter_and_its_base_come_from_two_files(tmp_path: Path) -> None:
     assert len(changed) == 8
     for name, value in changed.items():
         assert torch.equal(loaded[name.removeprefix("net.")], value)
+
+
+class Pair(nn.Module):
+    """A student and its frozen teacher, of one architecture."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.student, self.teacher = Step(tied=False).net, Step(tied=False).net.requires_grad_(False)
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        wanted = self.teacher(input_ids=ids, use_cache=False).logits
+        return nn.functional.mse_loss(self.student(input_ids=ids, labels=labels, use_cache=False).logits, wanted)
+
+
+def test_two_models_of_one_architecture(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = Pair()
+    full = export(model, tmp_path / "full.pt2")
+    expected, _ = train(compile_step(full), tmp_path / "full", full)
+    student, teacher = (tmp_path / name for name in ("student", "teacher"))
+    model.student.save_pretrained(student)
+    model.teacher.save_pretrained(teacher)
+    with fcdp.empty_weights():
+        step = compile_step(export(Pair(), tmp_path / "empty.pt2"))
+    files = f"teacher={teacher}", f"student={student}"
+    found, printed = train(step, tmp_path / "empty", *files)
+    assert_bit_equal(found, expected)
+    assert "weights:" not in printed
+
+    # One of the models is written under the names of its folder.
+    trained = tmp_path / "trained.safetensors"
+    run(step, tmp_path / "like", files, f"--params-out={trained}", f"--params-like=student={student}")
+    for name, value in parameters(trained).items():
+        assert torch.equal(value, parameters(expected.parameters)[f"student.{name}"])
+
+    for wrong, problem in [
+        ([student], "equally many names are found after 'student.', 'teacher.', so none is chosen: name the module"),
+        ([f"student={student}"], "'teacher.model.embed_tokens.weight': expected a tensor of this name, got none"),
+        ([*files, f"taecher={teacher}"], "or of a module with weights ('student', 'teacher'), got 'taecher'"),
+        ([*files, f"student={teacher}"], "have different values, and both are 'student.model.embed_tokens.weight' of the step"),
+    ]:
+        with pytest.raises(ToolError, match=re.escape(problem)):
+            run(step, tmp_path / "wrong", wrong)
 
 
 def test_missing_and_unused_weights_are_listed(tmp_path: Path) -> None:

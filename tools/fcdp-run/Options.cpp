@@ -249,7 +249,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "given several times, in any order: a tensor comes from the "
                  "file with the most specific name of it, and from a .pt2 only "
                  "if no other file has it. NAME=PATH is for the adapter NAME "
-                 "of several")
+                 "of several, or for the module NAME of a step with several "
+                 "models")
       ->type_size(1)
       ->allow_extra_args(false);
   app.add_option("--steps", options.steps,

@@ -21,7 +21,7 @@ from fcdp.loop.library import call
 from fcdp.loop.optimizer import expect_steps, optimizer_options
 from fcdp.loop.planning import plan_for
 from fcdp.loop.step import Step, require_none_open
-from fcdp.loop.weights import load_files
+from fcdp.loop.weights import WeightPaths, find_files, load_files
 from fcdp.suggestions import did_you_mean, with_suggestions
 from fcdp.turns import one_at_a_time
 
@@ -47,7 +47,7 @@ def compile(
     more_inputs: Sequence[Any] = (),
     pad: Mapping[str, float] | None = None,
     options: Sequence[str] = (),
-    weights: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    weights: WeightPaths | Mapping[str, WeightPaths] | None = None,
     check: bool = True,
     cache: str | os.PathLike[str] | None = None,
     seed: int = 0,
@@ -88,8 +88,9 @@ def compile(
         timed and rank 0 writes it; if it is, the step is planned with its times in place of estimates. Without it, a
         step that "auto" plans does so with a file in the cache, and later jobs take it if they are faster with it.
     options: more options of fcdp-compile, such as "--clip-norm=1" or "--master=f32".
-    weights: files or folders with the parameters' values, as fcdp-run --weights takes them. Folders of Transformers
-        whose tensors are not the model's are converted, and need as much space in the cache until they are read.
+    weights: files or folders with the parameters' values, as fcdp-run --weights takes them. For a model of several
+        models, a dict gives them by module: {"policy": FOLDER, "reference": FOLDER}. Folders of Transformers whose
+        tensors are not the model's are converted, and need as much space in the cache until they are read.
         Warnings say which values are read from where, and which are converted. By default the values are the model's
         own, which must be equal on all ranks (use the same seed); a model of fcdp.empty_weights() has none.
     check: compare the step with eager PyTorch before it is compiled for the first time, as fcdp.export does.
@@ -128,6 +129,7 @@ def compile(
 
     example = call_of(example_inputs)
     _check_names(example, loss_weight, pad or {})
+    files = None if weights is None else find_files(model, weights)
     load_library()
     job = Job(find_launch(), next(_numbers))
     examples = [example, *(call_of(inputs) for inputs in more_inputs)]
@@ -197,11 +199,10 @@ def compile(
     watch = StepWatch(built[0].profile, built[0].history, path.name) if built else None
     step = Step(session, arguments_of_step, job, evaluated, watch)
     expect_steps(optimizer)
-    if weights is None:
+    if files is None:
         step.load_model(model)
     else:
-        paths = [weights] if isinstance(weights, (str, os.PathLike)) else weights
-        load_files(step, model, [os.fspath(path) for path in paths], job, folder)
+        load_files(step, model, files, job, folder)
     step.warn_of_lost_updates()
     return step
 

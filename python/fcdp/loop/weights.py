@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the weights of a step from files, also from folders whose tensors Transformers stores in another form."""
 
+import os
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
@@ -13,26 +15,60 @@ from torch import nn
 from fcdp.errors import StepError
 from fcdp.loop.job import Job
 from fcdp.loop.step import Step
+from fcdp.suggestions import did_you_mean
 
 
-def load_files(step: Step, model: nn.Module, paths: Sequence[str], job: Job, cache: Path) -> None:
+WeightPaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+@dataclass(frozen=True)
+class WeightFile:
+    """A file or folder, and the module of the model that it is for."""
+
+    path: str
+    module: str = ""
+    """The module's name, or "" for the whole model."""
+
+    def argument(self, path: str) -> str:
+        """Returns the argument of fcdp-run --weights for this file, which is at `path` now."""
+        return f"{self.module}={path}" if self.module else path
+
+
+def find_files(model: nn.Module, weights: WeightPaths | Mapping[str, WeightPaths]) -> list[WeightFile]:
+    """Returns the files that a user names, for the whole model or module by module. Raises StepError."""
+    if not isinstance(weights, Mapping):
+        return [WeightFile(path) for path in _paths(weights)]
+    known = dict(model.named_modules())
+    for name in weights:
+        if name not in known or name == "":
+            near = did_you_mean(name, known)
+            outer = ", ".join(repr(one) for one in dict(model.named_children()))
+            raise StepError("misuse", f"weights: expected modules of the model, such as {outer}, got {name!r}{near}")
+    return [WeightFile(path, module) for module, paths in weights.items() for path in _paths(paths)]
+
+
+def _paths(paths: WeightPaths) -> list[str]:
+    return [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+
+
+def load_files(step: Step, model: nn.Module, files: Sequence[WeightFile], job: Job, cache: Path) -> None:
     """Collective. Reads files and folders. The first rank of each node converts folders into `cache`, and removes them.
 
     Warns on rank 0 of what a user should know. Raises StepError.
     """
     made: list[Path] = []
 
-    def convert(path: str) -> bytes:
-        converted = _converted(model, Path(path), cache)
+    def convert(file: WeightFile) -> bytes:
+        converted = _converted(model.get_submodule(file.module), Path(file.path), cache)
         if converted is not None:
             made.append(converted)
-        return str(converted or path).encode()
+        return str(converted or file.path).encode()
 
     try:
         read = [
-            job.first_of_node_makes(f"weights/{i}", lambda path=path: convert(path)).decode() for i, path in enumerate(paths)
+            job.first_of_node_makes(f"weights/{i}", lambda file=file: convert(file)).decode() for i, file in enumerate(files)
         ]
-        notes = step.load_weights(read)
+        notes = step.load_weights([file.argument(path) for file, path in zip(files, read)])
     except StepError as error:
         step.fail(str(error))  # The other nodes' ranks would wait for this one.
         raise
@@ -42,8 +78,8 @@ def load_files(step: Step, model: nn.Module, paths: Sequence[str], job: Job, cac
     if step.rank != 0:
         return
     for note in notes:
-        for path, converted in zip(paths, read):
-            note = note.replace(converted, path)
+        for file, converted in zip(files, read):
+            note = note.replace(converted, file.path)
         warnings.warn(f"weights: {note}", stacklevel=3)
 
 

@@ -502,7 +502,7 @@ TEST_F(AdapterWeightsTest, SeveralAdaptersAreToldApart) {
   EXPECT_EQ(errorOf({base, first, "three=" + second}),
             "three=" + second +
                 ": expected the name of an adapter of the step ('one', "
-                "'two'), got 'three'");
+                "'two') or of a module with weights ('m'), got 'three'");
 }
 
 TEST_F(ShardsTest, AnArchiveGivesWhatNoOtherFileHas) {

@@ -110,6 +110,25 @@ TEST(WeightNamesTest, DontGuessBetweenEqualChoices) {
             Names{"q._fsdp_wrapped_module.weight, q._orig_mod.weight"});
 }
 
+TEST(WeightNamesTest, AFileForOneModule) {
+  Names wanted = {"student.fc.weight", "teacher.fc.weight",
+                  "teacher.q.lora_A.default.weight", "teacher2.fc.weight"};
+  WeightOrigin teacher = {.module = "teacher."};
+  EXPECT_EQ(findAll(wanted, {"fc.weight"}, teacher),
+            (Names{"", "fc.weight", "", ""}));
+  EXPECT_EQ(findAll(wanted, {"model.fc.weight"}, teacher),
+            (Names{"", "model.fc.weight", "", ""}));
+  // A file of the whole step has other names than its module.
+  EXPECT_EQ(findAll(wanted, {"student.fc.weight"}, teacher),
+            (Names{"", "student.fc.weight", "", ""}));
+  WeightOrigin adapter = {.isAdapter = true, .module = "teacher."};
+  EXPECT_EQ(findAll(wanted, {"base_model.model.q.lora_A.weight"}, adapter),
+            (Names{"", "", "base_model.model.q.lora_A.weight", ""}));
+  // What the whole name could not decide.
+  EXPECT_EQ(WeightNames(wanted, {"model.fc.weight"}, teacher).undecided(),
+            Names{});
+}
+
 TEST(WeightNamesTest, DontMatchByTheLastComponentAlone) {
   EXPECT_EQ(findAll({"a.weight"}, {"b.weight"}), (Names{""}));
 }

@@ -7,13 +7,22 @@ example: torchrun --nproc-per-node=4 dpo.py --data preferences.jsonl --out train
 import argparse
 import json
 import tempfile
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from huggingface_hub import snapshot_download
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
 
 import fcdp
 
@@ -40,8 +49,10 @@ def log_probabilities(model: nn.Module, input_ids: torch.Tensor, labels: torch.T
 
 
 def load(args: argparse.Namespace) -> tuple[nn.Module, list[dict[str, torch.Tensor]]]:
-    """Returns the model with its loss, and a row for each pair."""
-    policy, reference = (AutoModelForCausalLM.from_pretrained(args.model, dtype="auto") for _ in range(2))
+    """Returns the model with its loss, without values, and a row for each pair."""
+    config = AutoConfig.from_pretrained(args.model)
+    with fcdp.empty_weights():  # Each rank reads its shards from the files, and no process holds the models.
+        policy, reference = (AutoModelForCausalLM.from_config(config, dtype=config.dtype) for _ in range(2))
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     rows = []
     for pair in map(json.loads, open(args.data)):
@@ -86,11 +97,14 @@ def main() -> None:
     torch.manual_seed(0)  # Ranks start from the same values.
     if args.small:
         vars(args).update(make_small())
+    elif not Path(args.model).is_dir():
+        args.model = snapshot_download(args.model, allow_patterns=["*.json", "*.safetensors"])
     model, rows = load(args)
     example = {name: value.expand(args.batch, *value.shape) for name, value in rows[0].items()}
     device = "cuda" if torch.cuda.is_available() else "cpu"
     options = ["--master=f32", "--clip-norm=1", "--remat=unit", f"--target={device}"]
-    settings = {"options": options, "micro_batches": args.micro_batches, "check": args.check}
+    weights = {"policy": args.model, "reference": args.model}
+    settings = {"options": options, "micro_batches": args.micro_batches, "weights": weights, "check": args.check}
     optimizer = f"adamw,lr={args.lr},weight_decay=0"
     with fcdp.compile(model, example, optimizer=optimizer, **settings) as step:
         sampler = DistributedSampler(rows, step.num_ranks, step.rank, seed=0, drop_last=True)
@@ -103,7 +117,7 @@ def main() -> None:
                 print(f"step {step.num_steps}: loss {loss:.7f}, a node sent {sent:.0f} bytes", flush=True)
         trained = step.state_dict()
         if step.rank == 0:
-            model.load_state_dict(trained)
+            model.load_state_dict(trained, assign=True)
             model.policy.save_pretrained(args.out)
 
 

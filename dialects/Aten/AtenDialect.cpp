@@ -128,7 +128,10 @@ bool CallOp::drawsRandomNumbers() {
 /// reads a random state, for which it expects memory of the device during a
 /// capture, and which its forward pass has put into the host's.
 static bool readsRandomState(CallOp call) {
-  return call.getArgument("philox_seed") && !call.leavesUnread("philox_seed");
+  return llvm::any_of(
+      ArrayRef<StringRef>{"philox_seed", "rng_state"}, [&](StringRef name) {
+        return call.getArgument(name) && !call.leavesUnread(name);
+      });
 }
 
 /// Returns whether the call is indexed by a mask. The number of elements that a
@@ -144,8 +147,9 @@ static bool isIndexedByMask(CallOp call) {
 }
 
 bool CallOp::leavesUnread(StringRef name) {
-  return (name == "philox_seed" || name == "philox_offset") &&
-         !hasDropout(*this);
+  bool isRandomState = name == "philox_seed" || name == "philox_offset" ||
+                       name == "rng_state" || name == "unused";
+  return isRandomState && !hasDropout(*this);
 }
 
 bool CallOp::isReplayable() {

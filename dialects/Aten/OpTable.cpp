@@ -30,6 +30,7 @@ static const llvm::StringSet<> &fresh() {
   static const llvm::StringSet<> names{
       "aten._adaptive_avg_pool2d",
       "aten._adaptive_avg_pool2d_backward",
+      "aten._flash_attention_backward",
       "aten._fused_rms_norm",
       "aten._fused_rms_norm_backward",
       "aten._grouped_mm",
@@ -184,6 +185,8 @@ static const llvm::StringSet<> &fresh() {
 // write their results.
 static const llvm::StringMap<Work> &works() {
   static const llvm::StringMap<Work> names{
+      {"aten._flash_attention_backward", Work::AttentionBackward},
+      {"aten._flash_attention_forward", Work::Attention},
       {"aten._grouped_mm", Work::GroupedMatMul},
       {"aten._scaled_dot_product_cudnn_attention", Work::Attention},
       {"aten._scaled_dot_product_cudnn_attention_backward",
@@ -239,7 +242,8 @@ static const llvm::StringMap<Work> &works() {
 /// Returns whether it is one of CUDA's attention kernels. Without dropout they
 /// return an unused random state.
 static bool isRandomIfDropout(llvm::StringRef name) {
-  return name == "aten._scaled_dot_product_cudnn_attention" ||
+  return name == "aten._flash_attention_forward" ||
+         name == "aten._scaled_dot_product_cudnn_attention" ||
          name == "aten._scaled_dot_product_efficient_attention" ||
          name == "aten._scaled_dot_product_flash_attention";
 }

@@ -134,11 +134,31 @@ static void addConvolutionBackward(OperatorWork &work, CallOp call) {
 /// The products of fused attention's forward pass.
 static constexpr unsigned kForwardProducts = 2;
 
+/// Adds the products of sequences [tokens, heads, depth] of several lengths,
+/// which are not known before the step. They count as if all had the greatest
+/// length.
+static void addSequences(OperatorWork &work, CallOp call, unsigned products) {
+  RankedTensorType query = getTensor(call, "query");
+  auto rows = dyn_cast_or_null<IntegerAttr>(call.getArgument("max_q")),
+       columns = dyn_cast_or_null<IntegerAttr>(call.getArgument("max_k"));
+  if (!query || query.getRank() != 3 || !rows || !columns || rows.getInt() <= 0)
+    return;
+  double depth = query.getShape().back(),
+         share = isTrue(call.getArgument("is_causal")) ? 0.5 : 1;
+  work.attention = {double(columns.getInt()), depth,
+                    products > kForwardProducts, /*isMasked=*/false};
+  addProduct(work, query.getElementType(),
+             products * share * elements(query) / (rows.getInt() * depth),
+             rows.getInt(), columns.getInt(), depth);
+}
+
 /// Adds `products` matrix products of the size of query x key. A causal kernel
 /// computes half of them. A kernel that is given a mask computes all. Packed
 /// attention counts as that of one document, because the documents of a row are
 /// not known before the step.
 static void addAttention(OperatorWork &work, CallOp call, unsigned products) {
+  if (getTensor(call, "cum_seq_q"))
+    return addSequences(work, call, products);
   RankedTensorType query = getTensor(call, "query"),
                    key = getTensor(call, "key");
   if (!query || !key || query.getRank() < 2 || key.getRank() < 2)

@@ -33,7 +33,7 @@ def packed_attention(
     positions: Tensor | None = None,
     scale: float | None = None,
 ) -> Tensor:
-    """Returns attention [batch, heads, tokens, depth] in which a token sees its document up to itself. It is for CPUs.
+    """Returns attention [batch, heads, tokens, depth] in which a token sees its document up to itself, on the CPU.
 
     query, key, value: have one depth. Key and value may have fewer heads, which divide the number of the query's.
     documents: integers [batch, tokens], equal for two tokens of a row if they are of one document.

@@ -627,6 +627,36 @@ TEST_F(CostModelTest, AttentionOnCuda) {
       5 * product / rate);
 }
 
+/// Sequences count as if all had the greatest length: 2 of 512 tokens.
+TEST_F(CostModelTest, AttentionOverSequences) {
+  const std::string q = "tensor<1024x3x64xbf16>", l = "tensor<3x1024xf32>",
+                    b = "tensor<9xi32>", s = "tensor<2xui64>, tensor<ui64>",
+                    lengths = "cum_seq_q = %b, cum_seq_k = %b, max_q = 512, "
+                              "max_k = 512, dropout_p = 0.0, is_causal = true";
+  auto seconds = [&](const std::string &call) {
+    return cost(call, "%q: " + q + ", %l: " + l + ", %b: " + b +
+                          ", %s: tensor<2xui64>, %o: tensor<ui64>")
+        .seconds;
+  };
+  double product = 2 * 6.0 * 512 * 512 * 64 / 2;
+  double rate = 8e9 * 0.5 * 0.4;
+  EXPECT_DOUBLE_EQ(
+      seconds("%c:5 = aten.call \"aten._flash_attention_forward.default\"("
+              "query = %q, key = %q, value = %q, " +
+              lengths + ", return_debug_mask = false) : (" + q + ", " + q +
+              ", " + q + ", " + b + ", " + b + ") -> (" + q + ", " + l + ", " +
+              s + ", tensor<0xbf16>)"),
+      2 * product / rate);
+  EXPECT_DOUBLE_EQ(
+      seconds("%c:3 = aten.call \"aten._flash_attention_backward.default\"("
+              "grad_out = %q, query = %q, key = %q, value = %q, out = %q, "
+              "logsumexp = %l, " +
+              lengths + ", rng_state = %s, unused = %o) : (" + q + ", " + q +
+              ", " + q + ", " + q + ", " + q + ", " + l + ", " + b + ", " + b +
+              ", " + s + ") -> (" + q + ", " + q + ", " + q + ")"),
+      5 * product / rate);
+}
+
 /// A kernel that is given a mask computes the whole square, at a rate of its
 /// own.
 TEST_F(CostModelTest, MaskedAttention) {

@@ -101,6 +101,8 @@ class Program:
                 positional.append(keywords.pop(argument.name))
         if device == "cpu" and name.removesuffix("_backward") in ATTENTION:
             results = emulate(name, {**dict(zip(schema, positional, strict=False)), **keywords})
+        elif device == "cpu" and name.startswith("_flash_attention_"):
+            results = over_sequences(name, {**dict(zip(schema, positional, strict=False)), **keywords})
         elif device == "cpu" and name == "_fused_rms_norm":
             results = rms_norm(*positional)
         elif device == "cpu" and name == "_fused_rms_norm_backward":
@@ -190,6 +192,31 @@ def emulate(name: str, arguments: Mapping[str, Any]) -> Any:
     padded = torch.full((*query.shape[:2], rows), math.inf)
     padded[:, :, : query.shape[2]] = logsumexp[:, :, :rows]
     return out, padded, torch.zeros((), dtype=torch.int64), torch.zeros((), dtype=torch.int64)
+
+
+def over_sequences(name: str, arguments: Mapping[str, Any]) -> Any:
+    """CUDA's flash kernel over sequences of several lengths [tokens, heads, depth], each of which is causal."""
+    query, bounds = arguments["query"], arguments["cum_seq_q"]
+    assert bounds is arguments["cum_seq_k"] and bounds.dtype == torch.int32 and bounds.dim() == 1
+    lengths = bounds.diff()
+    assert bounds[0] == 0 and bounds[-1] == query.shape[0] and lengths.min() >= 0
+    assert lengths.max() <= arguments["max_q"] == arguments["max_k"] and arguments["is_causal"]
+    of_tokens = ("grad_out", "query", "key", "value", "out")
+    kernel = "_scaled_dot_product" + name.replace("_forward", "")
+    results = []
+    for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist()):
+        if begin == end:
+            continue
+        part = {
+            key: value[begin:end].transpose(0, 1)[None] if key in of_tokens else value for key, value in arguments.items()
+        }
+        results.append([one for one in emulate(kernel, part) if isinstance(one, torch.Tensor)])
+    # Each result has a batch of one. The tokens of log-sum-exps are the last dimension.
+    attended = [torch.cat([one[i][0].transpose(0, 1) for one in results]) for i in range(3 if "backward" in name else 1)]
+    if "backward" in name:
+        return tuple(attended)
+    sums = torch.cat([one[1][0] for one in results], 1)
+    return attended[0], sums, *results[0][2:4], query.new_empty(0)
 
 
 def rms_norm(

@@ -180,6 +180,44 @@ def test_attention_by_documents(tmp_path: Path) -> None:
     check_types(after)
 
 
+@pytest.mark.parametrize("source", ["flags", "bounds"])
+def test_attention_by_sequences(tmp_path: Path, source: str) -> None:
+    """Documents are sequences of the flash kernel. If their number has no bound, short ones are computed in blocks."""
+
+    class Packed(Attention):
+        def __init__(self, case: Case) -> None:
+            super().__init__(case)
+            # The gradient of the bias of keys is nothing but rounding.
+            self.key = nn.Linear(16, case.key_heads * case.depth, bias=False, dtype=case.dtype)
+
+        def mask(self, keep: torch.Tensor) -> torch.Tensor:
+            documents = (keep[:1] < 0.01).cumsum(1)
+            if source == "bounds":
+                documents = torch.searchsorted((keep[0, :4] * keep.shape[0]).long().sort()[0], torch.arange(keep.shape[0]))[None]
+            causal = torch.ones(keep.shape, dtype=torch.bool).tril()
+            return (documents[:, None, :, None] == documents[:, None, None, :]) & causal
+
+    torch.manual_seed(0)
+    case = Case(key_heads=2, queries=512, keys=512, dtype=torch.bfloat16)
+    model = Packed(case)
+    fcdp.export(model, inputs_of(case), tmp_path / "step.pt2")
+    before = imported(tmp_path / "step.pt2")
+    after = imported(tmp_path / "step.pt2", "--fcdp-retarget=target=cuda")
+    flash, efficient = "aten._flash_attention", "aten._scaled_dot_product_efficient_attention"
+    attention = [call for call in after.calls() if "attention" in call]
+    expected = [f"{flash}_forward.default", f"{efficient}.default", f"{flash}_backward.default", f"{efficient}_backward.default"]
+    assert attention == (expected if source == "flags" else expected[::2])
+    # A row has a long document, and short ones.
+    values = {**{n: p.detach() for n, p in model.named_parameters()}, **inputs_of(case)}
+    values["keep"][0, 20:320] = 1
+    loss, gradients = before.run(lambda kind, symbol: values[symbol], "cpu")
+    new_loss, new_gradients = after.run(lambda kind, symbol: values[symbol], "cpu")
+    torch.testing.assert_close(new_loss, loss, rtol=3e-2, atol=3e-2)
+    for key, gradient in gradients.items():
+        torch.testing.assert_close(new_gradients[key], gradient, rtol=3e-2, atol=3e-2 * gradient.abs().max().item())
+    check_types(after)
+
+
 class Norm(nn.Module):
     """A norm between two linear layers, whose input has a second user."""
 

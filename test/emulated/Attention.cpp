@@ -183,6 +183,143 @@ std::tuple<Tensor, Tensor, Tensor> flashAttentionBackward(
   return {grads[0], grads[1], grads[2]};
 }
 
+namespace {
+
+/// Sequences of several lengths in [tokens, heads, depth], of which there are
+/// as many as the bounds have room for. Some may be empty.
+class Sequences {
+public:
+  Sequences(const std::optional<Tensor> &queries,
+            const std::optional<Tensor> &keys, const c10::SymInt &longest)
+      : longest(longest.expect_int()) {
+    TORCH_CHECK(queries && keys && queries->is_same(*keys) &&
+                    queries->is_cuda() && queries->is_contiguous() &&
+                    queries->dim() == 1 && queries->size(0) > 1 &&
+                    queries->scalar_type() == at::kInt,
+                "expected int32 bounds, the same for queries and keys");
+    bounds.emplace(*queries);
+  }
+  /// Calls `compute` with the first token and the length of each sequence. For
+  /// work of a stream only.
+  template <typename Compute>
+  void forEach(int64_t tokens, const Compute &compute) const {
+    Tensor host = bounds->onHost();
+    const int32_t *at = host.const_data_ptr<int32_t>();
+    int64_t count = host.size(0) - 1;
+    TORCH_CHECK(at[0] == 0 && at[count] == tokens, "expected bounds from 0 to ",
+                tokens, ", got ", at[0], " and ", at[count]);
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t length = at[i + 1] - at[i];
+      TORCH_CHECK(length >= 0 && length <= longest,
+                  "expected a sequence of 0 to ", longest, " tokens, got ",
+                  length);
+      if (length > 0)
+        compute(at[i], length);
+    }
+  }
+  int64_t greatest() const { return longest; }
+
+private:
+  std::optional<DeviceView> bounds;
+  int64_t longest;
+};
+
+/// Returns the sequence as a batch of one [1, heads, tokens, depth].
+Tensor cut(const Tensor &tensor, int64_t begin, int64_t length) {
+  return tensor.narrow(0, begin, length).transpose(0, 1).unsqueeze(0);
+}
+
+double secondsOf(const Tensor &query, const Sequences &sequences,
+                 bool isBackward) {
+  Tensor longest = at::empty({1, 1, sequences.greatest(), query.size(2)},
+                             query.options().device(at::kMeta));
+  return secondsOf(query.unsqueeze(0), longest, isBackward, /*isMasked=*/false,
+                   /*isCausal=*/true);
+}
+
+void checkSequences(const Tensor &query, const Tensor &key, double dropout,
+                    bool isCausal) {
+  TORCH_CHECK(dropout == 0 && isCausal && query.dim() == 3 &&
+                  query.scalar_type() != at::kFloat && query.size(2) % 8 == 0 &&
+                  query.size(2) <= 256 && query.stride(2) == 1 &&
+                  query.size(1) % key.size(1) == 0 && key.stride(2) == 1,
+              "flash attention over sequences that are not causal [tokens, "
+              "heads, depth] in half precision is not emulated");
+}
+
+} // namespace
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>
+sequencesAttention(const Tensor &query, const Tensor &key, const Tensor &value,
+                   const std::optional<Tensor> &queries,
+                   const std::optional<Tensor> &keys, c10::SymInt longest,
+                   c10::SymInt, double dropout, bool isCausal, bool,
+                   std::optional<double> scale, std::optional<c10::SymInt>,
+                   std::optional<c10::SymInt>, const std::optional<Tensor> &,
+                   const std::optional<Tensor> &, const std::optional<Tensor> &,
+                   std::optional<int64_t>) {
+  checkSequences(query, key, dropout, isCausal);
+  Sequences sequences(queries, keys, longest);
+  Tensor out = at::empty_like(query);
+  Tensor sums = at::empty({query.size(1), query.size(0)},
+                          query.options().dtype(at::kFloat));
+  enqueue(
+      [query = DeviceView(query), key = DeviceView(key),
+       value = DeviceView(value), out = DeviceView(out),
+       sums = DeviceView(sums), sequences, scale] {
+        Tensor q = query.onHost(), k = key.onHost(), v = value.onHost(),
+               results = out.onHost(), rows = sums.onHost();
+        sequences.forEach(q.size(0), [&](int64_t begin, int64_t length) {
+          auto [result, logSumExp] =
+              at::_scaled_dot_product_flash_attention_for_cpu(
+                  cut(q, begin, length), cut(k, begin, length),
+                  cut(v, begin, length), 0.0, /*is_causal=*/true, std::nullopt,
+                  scale);
+          cut(results, begin, length).copy_(result);
+          rows.narrow(1, begin, length).copy_(logSumExp.squeeze(0));
+        });
+      },
+      secondsOf(query, sequences, /*isBackward=*/false));
+  return {out, sums, number(query, at::kUInt64, {2}),
+          number(query, at::kUInt64, {}), at::empty({0}, query.options())};
+}
+
+std::tuple<Tensor, Tensor, Tensor> sequencesAttentionBackward(
+    const Tensor &grad, const Tensor &query, const Tensor &key,
+    const Tensor &value, const Tensor &out, const Tensor &sums,
+    const Tensor &queries, const Tensor &keys, c10::SymInt longest, c10::SymInt,
+    double dropout, bool isCausal, const Tensor &, const Tensor &,
+    std::optional<double> scale, std::optional<c10::SymInt>,
+    std::optional<c10::SymInt>) {
+  checkSequences(query, key, dropout, isCausal);
+  Sequences sequences(queries, keys, longest);
+  std::array<Tensor, 3> grads = {at::empty_like(query), at::empty_like(key),
+                                 at::empty_like(value)};
+  enqueue(
+      [grad = DeviceView(grad), query = DeviceView(query),
+       key = DeviceView(key), value = DeviceView(value), out = DeviceView(out),
+       sums = DeviceView(sums), gradQuery = DeviceView(grads[0]),
+       gradKey = DeviceView(grads[1]), gradValue = DeviceView(grads[2]),
+       sequences, scale] {
+        Tensor q = query.onHost();
+        sequences.forEach(q.size(0), [&](int64_t begin, int64_t length) {
+          auto part = [&](const DeviceView &whole) {
+            return cut(whole.onHost(), begin, length);
+          };
+          auto [ofQuery, ofKey, ofValue] =
+              at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                  part(grad), part(query), part(key), part(value), part(out),
+                  sums.onHost().narrow(1, begin, length).unsqueeze(0), 0.0,
+                  /*is_causal=*/true, std::nullopt, scale);
+          part(gradQuery).copy_(ofQuery);
+          part(gradKey).copy_(ofKey);
+          part(gradValue).copy_(ofValue);
+        });
+      },
+      secondsOf(query, sequences, /*isBackward=*/true));
+  return {grads[0], grads[1], grads[2]};
+}
+
 std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor,
            Tensor, Tensor>
 cudnnAttention(const Tensor &query, const Tensor &key, const Tensor &value,
@@ -214,6 +351,9 @@ cudnnAttentionBackward(const Tensor &grad, const Tensor &query,
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("_flash_attention_forward", TORCH_FN(sequencesAttention));
+  library.impl("_flash_attention_backward",
+               TORCH_FN(sequencesAttentionBackward));
   library.impl("_scaled_dot_product_cudnn_attention", TORCH_FN(cudnnAttention));
   library.impl("_scaled_dot_product_cudnn_attention_backward",
                TORCH_FN(cudnnAttentionBackward));

@@ -24,8 +24,19 @@ def RetargetPass : FcdpPass<"fcdp-retarget"> {
     `fcdp.dim_order`; a result is copied if the kernel's order differs. Numbers differ
     only because the kernels sum in another order.
 
-    The runtime's own attention by documents (`fcdp.packed_attention`) is for CPUs. It
-    becomes attention under the mask that keeps documents apart, which all layers share.
+    The runtime's own attention by documents (`fcdp.packed_attention`) is for CPUs. In
+    f16 or bf16 it becomes the flash kernel over sequences of several lengths
+    (`_flash_attention_forward`), whose bounds are computed on the device, and shared by
+    all layers. The number of sequences is fixed. If the shape of the bounds that make
+    the documents is small enough, each document is a sequence. Otherwise each token may
+    be a document. Documents of 128 tokens or more are then sequences, and shorter ones
+    are computed by the memory-efficient kernel in blocks of 128 tokens, each with the
+    keys of the block before it. The call becomes attention under the mask that keeps
+    documents apart if a document's tokens may be apart or out of order, if the kernel
+    does not fit (see above; head dimensions are not padded here), or if such rows are
+    shorter than 512 tokens or no multiple of 128. The pass errs on the side of the mask:
+    documents are in order only if a cumulative sum of flags or a search in a range
+    computes them.
 
     An RMS norm is about 7 calls in an export from a CPU, and its backward pass about
     16. They become `_fused_rms_norm` and `_fused_rms_norm_backward`. The pass

@@ -7,7 +7,7 @@
 #include "CudaAttention.h"
 
 #include "CpuAttention.h"
-#include "TensorCalls.h"
+#include "CudaKernels.h"
 #include "dialects/Fcdp/Fcdp.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -18,19 +18,8 @@ using namespace mlir;
 using namespace fcdp;
 using aten::CallOp;
 
-/// All kernels read 16 bytes at once: 8 elements of half precision.
-static constexpr int64_t kAlignment = 8;
-/// The greatest heads that the flash kernel and cuDNN's support. cuDNN's
-/// backward pass is slow, or missing, for greater ones.
-static constexpr int64_t kGreatestFlashHead = 256, kGreatestCudnnHead = 128;
-/// The first compute capability for which PyTorch has the flash kernel.
-static constexpr double kFirstFlashCapability = 8;
-/// The memory-efficient kernel pads the rows of its log-sum-exp to this many.
-static constexpr int64_t kLogSumExpRows = 32;
-
-/// The order in memory of [batch, head, token, depth]: the projections before
-/// attention write it, and the one after it reads it.
-static constexpr int64_t kTokenMajor[] = {0, 2, 1, 3};
+/// The greatest heads for which cuDNN's backward pass is there and fast.
+static constexpr int64_t kGreatestCudnnHead = 128;
 
 namespace {
 enum class Kernel { Flash, Cudnn, Efficient };
@@ -77,13 +66,6 @@ private:
 
 static bool isGiven(Attribute argument) {
   return argument && !isa<UnitAttr>(argument);
-}
-
-/// Returns the order of the forward call's result in the export.
-static SmallVector<int64_t> getOrder(CallOp call) {
-  if (std::optional<ArrayRef<int64_t>> order = getDimOrder(call))
-    return SmallVector<int64_t>(*order);
-  return llvm::to_vector(llvm::seq<int64_t>(0, 4));
 }
 
 //===----------------------------------------------------------------------===//
@@ -210,23 +192,8 @@ static CallOp createCudnn(const Attention &a, CallOp call, OpBuilder &builder) {
                       /*undefined=*/{2, 3, 4, 5, 8});
 }
 
-static CallOp createEfficient(const Attention &a, CallOp call,
-                              OpBuilder &builder) {
-  ArrayRef<int64_t> q = getTensorType(a.query).getShape();
-  bool hasBackward = !call.getResult(1).use_empty();
-  int64_t rows = hasBackward ? llvm::alignTo(q[2], kLogSumExpRows) : 0;
-  auto number = RankedTensorType::get({}, builder.getI64Type());
-  CallBuilder efficient(builder, call.getLoc(),
-                        "aten._scaled_dot_product_efficient_attention.default");
-  efficient.tensor("query", a.query).tensor("key", a.key);
-  efficient.tensor("value", a.value).tensor("attn_bias", a.bias);
-  efficient.boolean("compute_log_sumexp", hasBackward);
-  efficient.number("dropout_p", 0).boolean("is_causal", a.isCausal);
-  efficient.optional("scale", a.scale);
-  return efficient.create(
-      {a.query.getType(),
-       RankedTensorType::get({q[0], q[1], rows}, builder.getF32Type()), number,
-       number});
+static EfficientAttention asEfficient(const Attention &a) {
+  return {a.query, a.key, a.value, a.bias, a.isCausal, a.scale};
 }
 
 static CallOp create(const Attention &a, CallOp call, OpBuilder &builder) {
@@ -236,7 +203,8 @@ static CallOp create(const Attention &a, CallOp call, OpBuilder &builder) {
   case Kernel::Cudnn:
     return createCudnn(a, call, builder);
   case Kernel::Efficient:
-    return createEfficient(a, call, builder);
+    return asEfficient(a).forward(
+        /*hasBackward=*/!call.getResult(1).use_empty(), call.getLoc(), builder);
   }
   llvm_unreachable("a kernel that has no call");
 }
@@ -307,25 +275,6 @@ static CallOp createCudnnBackward(const Attention &a, Value grad, Location loc,
   return cudnn.create({a.query.getType(), a.key.getType(), a.value.getType()});
 }
 
-static CallOp createEfficientBackward(const Attention &a, Value grad,
-                                      Location loc, OpBuilder &builder) {
-  CallBuilder efficient(
-      builder, loc,
-      "aten._scaled_dot_product_efficient_attention_backward.default");
-  efficient.tensor("grad_out_", grad).tensor("query", a.query);
-  efficient.tensor("key", a.key).tensor("value", a.value);
-  efficient.tensor("attn_bias", a.bias).tensor("out", a.out);
-  efficient.tensor("logsumexp", a.logSumExp).tensor("philox_seed", a.seed);
-  efficient.tensor("philox_offset", a.offset).number("dropout_p", 0);
-  efficient.literal("grad_input_mask",
-                    builder.getBoolArrayAttr({true, true, true, false}));
-  efficient.boolean("is_causal", a.isCausal).optional("scale", a.scale);
-  // The bias has no gradient.
-  return efficient.create(
-      {a.query.getType(), a.key.getType(), a.value.getType()},
-      /*undefined=*/{3});
-}
-
 static CallOp createBackward(const Attention &a, Value grad, Location loc,
                              OpBuilder &builder) {
   switch (a.kernel) {
@@ -334,7 +283,8 @@ static CallOp createBackward(const Attention &a, Value grad, Location loc,
   case Kernel::Cudnn:
     return createCudnnBackward(a, grad, loc, builder);
   case Kernel::Efficient:
-    return createEfficientBackward(a, grad, loc, builder);
+    return asEfficient(a).backward(grad, a.out, {a.logSumExp, a.seed, a.offset},
+                                   loc, builder);
   }
   llvm_unreachable("a kernel that has no backward pass");
 }

@@ -3,20 +3,13 @@
 #include "PackedMasks.h"
 
 #include "CpuAttention.h"
-#include "TensorCalls.h"
+#include "PackedCalls.h"
 #include "dialects/Fcdp/Fcdp.h"
 #include "llvm/ADT/DenseMap.h"
-
-#include <limits>
 
 using namespace mlir;
 using namespace fcdp;
 using aten::CallOp;
-
-static constexpr llvm::StringLiteral kForward = "fcdp.packed_attention.default",
-                                     kBackward =
-                                         "fcdp.packed_attention_backward."
-                                         "default";
 
 namespace {
 class Masker {
@@ -31,57 +24,6 @@ private:
 };
 } // namespace
 
-/// Returns whether query, documents and positions fit together.
-static bool isWellFormed(CallOp call) {
-  Value query = getTensor(call, "query"),
-        documents = getTensor(call, "documents"),
-        positions = getTensor(call, "positions");
-  if (!query || !documents || !getTensor(call, "key") ||
-      !getTensor(call, "value") || getTensorType(query).getRank() != 4 ||
-      !isa<FloatType>(getTensorType(query).getElementType()))
-    return false;
-  ArrayRef<int64_t> shape = getTensorType(query).getShape();
-  for (Value rows : {documents, positions ? positions : documents})
-    if (getTensorType(rows).getShape() != ArrayRef{shape[0], shape[2]} ||
-        !isa<IntegerType>(getTensorType(rows).getElementType()))
-      return false;
-  return call.getNumResults() == (call.getCallee() == kForward ? 2 : 3);
-}
-
-static Value view(Value value, ArrayRef<int64_t> shape, OpBuilder &builder) {
-  CallBuilder call(builder, value.getLoc(), "aten.view.default");
-  call.tensor("self", value).integers("size", shape);
-  return createLike(call, value, shape);
-}
-
-/// Compares each of `rows` [rows, tokens] with each of its row.
-static Value compare(StringRef callee, Value self, Value other,
-                     OpBuilder &builder) {
-  SmallVector<int64_t> shape(getTensorType(self).getShape());
-  shape[2] = shape[3] = std::max(getTensorType(self).getDimSize(2),
-                                 getTensorType(self).getDimSize(3));
-  CallBuilder call(builder, self.getLoc(), callee);
-  call.tensor("self", self).tensor("other", other);
-  return call.create({RankedTensorType::get(shape, builder.getI1Type())})
-      .getResult(0);
-}
-
-static Value makeNumber(double value, Type type, Location loc,
-                        OpBuilder &builder) {
-  CallBuilder call(builder, loc, "aten.scalar_tensor.default");
-  call.number("s", value).literal("dtype", TypeAttr::get(type));
-  call.literal("device", aten::DeviceAttr::get(builder.getContext(), "cpu"));
-  return call.create({RankedTensorType::get({}, type)}).getResult(0);
-}
-
-static Value makePlaces(int64_t tokens, Location loc, OpBuilder &builder) {
-  CallBuilder call(builder, loc, "aten.arange.default");
-  call.integer("end", tokens);
-  call.literal("device", aten::DeviceAttr::get(builder.getContext(), "cpu"));
-  return call.create({RankedTensorType::get({tokens}, builder.getI64Type())})
-      .getResult(0);
-}
-
 Value Masker::getMask(CallOp call, OpBuilder &builder) {
   Value documents = getTensor(call, "documents"),
         positions = getTensor(call, "positions");
@@ -94,36 +36,32 @@ Value Masker::getMask(CallOp call, OpBuilder &builder) {
   Location loc = call.getLoc();
   Value same =
       compare("aten.eq.Tensor", view(documents, {rows, 1, tokens, 1}, builder),
-              view(documents, {rows, 1, 1, tokens}, builder), builder);
+              view(documents, {rows, 1, 1, tokens}, builder),
+              {rows, 1, tokens, tokens}, builder);
   Value order = positions;
   if (!order) {
-    order = makePlaces(tokens, loc, builder);
+    order = makeRange(0, tokens, loc, builder);
     rows = 1;
   }
   Value before =
       compare("aten.le.Tensor", view(order, {rows, 1, 1, tokens}, builder),
-              view(order, {rows, 1, tokens, 1}, builder), builder);
+              view(order, {rows, 1, tokens, 1}, builder),
+              {rows, 1, tokens, tokens}, builder);
   CallBuilder both(builder, loc, "aten.bitwise_and.Tensor");
   both.tensor("self", same).tensor("other", before);
   Value seen = both.create({same.getType()}).getResult(0);
-  Value shown = makeNumber(0, type, loc, builder),
-        hidden = makeNumber(-std::numeric_limits<double>::infinity(), type, loc,
-                            builder);
-  CallBuilder where(builder, loc, "aten.where.self");
-  where.tensor("condition", seen).tensor("self", shown).tensor("other", hidden);
-  return masks[{documents, positions, type}] =
-             where.create({getTensorType(seen).clone(type)}).getResult(0);
+  return masks[{documents, positions, type}] = makeBias(seen, type, builder);
 }
 
 LogicalResult Masker::replace(CallOp call) {
-  if (!isWellFormed(call))
+  if (!isPackedAttention(call))
     return call.emitError("expected the operands and results of '")
            << call.getCallee() << "' as fcdp.export writes them: query, key "
            << "and value [batch, heads, tokens, depth], and documents and "
               "positions [batch, tokens]";
   OpBuilder builder(call);
   Value mask = getMask(call, builder);
-  bool isForward = call.getCallee() == kForward;
+  bool isForward = call.getCallee() == kPackedForward;
   CallBuilder made(builder, call.getLoc(),
                    isForward ? kCpuForward : kCpuBackward);
   static constexpr llvm::StringLiteral kNames[] = {
@@ -143,7 +81,8 @@ LogicalResult Masker::replace(CallOp call) {
 LogicalResult fcdp::maskPackedAttention(Operation *step) {
   SmallVector<CallOp> calls;
   step->walk([&](CallOp call) {
-    if (call.getCallee() == kForward || call.getCallee() == kBackward)
+    if (call.getCallee() == kPackedForward ||
+        call.getCallee() == kPackedBackward)
       calls.push_back(call);
   });
   Masker masker;

@@ -3,6 +3,7 @@
 #include "CudaAttention.h"
 #include "CudaNorms.h"
 #include "CudaStatistics.h"
+#include "PackedFlash.h"
 #include "PackedMasks.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Cluster/Cluster.h"
@@ -94,7 +95,10 @@ FailureOr<double> RetargetPass::getComputeCapability() {
 }
 
 LogicalResult RetargetPass::toCuda(func::FuncOp function, double capability) {
-  if (failed(checkCalls(function)) || failed(maskPackedAttention(function)) ||
+  if (failed(checkCalls(function)))
+    return failure();
+  flattenPackedAttention(function, capability);
+  if (failed(maskPackedAttention(function)) ||
       failed(retargetAttention(function, capability)))
     return failure();
   if (fuseNorms)

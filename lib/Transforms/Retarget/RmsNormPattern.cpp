@@ -25,12 +25,6 @@ static bool isCall(Operation *op, StringRef callee) {
   return call && call.getCallee() == callee && call.getNumResults() == 1;
 }
 
-/// Returns the call of `callee` that computes `value`, or null.
-static CallOp getDefinition(Value value, StringRef callee) {
-  Operation *op = value ? value.getDefiningOp() : nullptr;
-  return isCall(op, callee) ? cast<CallOp>(op) : CallOp();
-}
-
 /// Returns the only reader of the call's result, which is of `callee`, or null.
 static CallOp getOnlyReader(CallOp call, StringRef callee) {
   if (!call || !call.getResult(0).hasOneUse())

@@ -16,6 +16,12 @@ Value fcdp::createLike(CallBuilder call, Value like, ArrayRef<int64_t> shape) {
   return call.create({getTensorType(like).clone(shape)}).getResult(0);
 }
 
+aten::CallOp fcdp::getDefinition(Value value, StringRef callee) {
+  auto call = value ? value.getDefiningOp<aten::CallOp>() : aten::CallOp();
+  bool isIt = call && call.getCallee() == callee && call.getNumResults() == 1;
+  return isIt ? call : aten::CallOp();
+}
+
 Value fcdp::padLast(Value value, int64_t multiple, OpBuilder &builder) {
   SmallVector<int64_t> shape(getTensorType(value).getShape());
   int64_t whole = llvm::alignTo(shape.back(), multiple);
@@ -39,7 +45,7 @@ Value fcdp::takeFirst(Value value, int64_t dim, int64_t count,
   return createLike(slice, value, shape);
 }
 
-static Value permute(Value value, ArrayRef<int64_t> order, OpBuilder &builder) {
+Value fcdp::permute(Value value, ArrayRef<int64_t> order, OpBuilder &builder) {
   SmallVector<int64_t> shape;
   for (int64_t dim : order)
     shape.push_back(getTensorType(value).getDimSize(dim));

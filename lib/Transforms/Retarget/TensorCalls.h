@@ -14,6 +14,13 @@ mlir::RankedTensorType getTensorType(mlir::Value value);
 mlir::Value createLike(CallBuilder call, mlir::Value like,
                        llvm::ArrayRef<int64_t> shape);
 
+/// Returns the call of `callee` that computes `value` as its only result, or
+/// null.
+aten::CallOp getDefinition(mlir::Value value, llvm::StringRef callee);
+
+mlir::Value permute(mlir::Value value, llvm::ArrayRef<int64_t> order,
+                    mlir::OpBuilder &builder);
+
 /// Pads the last dimension with zeros at its end, up to a multiple of
 /// `multiple`.
 mlir::Value padLast(mlir::Value value, int64_t multiple,

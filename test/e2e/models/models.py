@@ -18,6 +18,8 @@ from torch.utils.checkpoint import checkpoint
 VOCABULARY = 96
 BATCH = 2
 TIME = 16
+# On CUDA, short documents are computed in blocks of 128 tokens, four of them or more.
+PACKED_TIME = 512
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,18 @@ def hf_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Hugging Face models shift the labels themselves."""
     tokens = rng.integers(0, VOCABULARY, (BATCH, TIME))
     return {"input_ids": tokens, "labels": tokens}
+
+
+def packed_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Rows of documents of any length, and some of one token. Their tokens are more than those of other models."""
+    positions = []
+    for _ in range(BATCH):
+        lengths = rng.permutation([1, 1, 127, 128, 200, *rng.integers(2, 40, PACKED_TIME)])
+        positions.append(np.concatenate([np.arange(length) for length in lengths])[:PACKED_TIME])
+    # One row begins with a long document.
+    positions[-1] = np.concatenate([np.arange(300), positions[-1]])[:PACKED_TIME]
+    tokens = rng.integers(0, VOCABULARY, (BATCH, PACKED_TIME + 1))
+    return {"ids": tokens[:, :-1], "labels": tokens[:, 1:], "positions": np.stack(positions)}
 
 
 def vector_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -159,6 +173,28 @@ class Masked(nn.Module):
             x = x + block(x)
         losses = F.cross_entropy(self.head(x).flatten(0, 1), labels.flatten(), reduction="none")
         return (losses * mask.flatten()).sum() / mask.sum()
+
+
+class Packed(nn.Module):
+    """Attention within the documents of rows in float16, with the masks of Transformers; the loss is in float32."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, 32)
+        self.layers = nn.ModuleList(nn.ModuleDict({"qkv": nn.Linear(32, 64, bias=False), "out": nn.Linear(32, 32)}) for _ in range(2))
+        self.head = nn.Linear(32, VOCABULARY)
+        self.to(torch.float16)
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        documents = (torch.diff(positions, prepend=positions[:, :1] - 1) != 1).cumsum(-1)
+        mask = (documents[:, :, None] == documents[:, None, :]) & (positions[:, None, :] <= positions[:, :, None])
+        x = self.embedding(ids)
+        for layer in self.layers:
+            heads = layer["qkv"](x).unflatten(-1, (8, 8)).transpose(1, 2)
+            query, key, value = heads.split((4, 2, 2), 1)
+            y = F.scaled_dot_product_attention(query, key, value, mask[:, None], enable_gqa=True)
+            x = x + layer["out"](y.transpose(1, 2).flatten(-2))
+        return F.cross_entropy(self.head(x).float().flatten(0, 1), labels.flatten())
 
 
 class MlpDropout(nn.Module):
@@ -312,6 +348,7 @@ MODELS = {
     "gpt_f16": Entry(lambda: Float16(gpt()), token_inputs),
     "gpt_autocast": Entry(lambda: Autocast(gpt()), token_inputs),
     "tiny_params": Entry(TinyParams, vector_inputs),
+    "packed": Entry(Packed, packed_inputs),
     "mlp_dropout": Entry(MlpDropout, vector_inputs),
     "normed": Entry(Normed, vector_inputs),
     "convnet_bn": Entry(ConvNetBn, image_inputs),

@@ -36,6 +36,8 @@ LLAMA_100M = Shape(12, 768, 2048, 12, 12, vocabulary=32000, batch=8, time=1024)
 LLAMA_400M = Shape(24, 1024, 2816, 16, 8, vocabulary=32000, batch=8, time=1024)
 # The shapes of OpenLLaMA 3B, https://github.com/openlm-research/open_llama: 3.4 billion parameters.
 LLAMA_3B = Shape(26, 3200, 8640, 32, 32, vocabulary=32000, batch=2, time=2048)
+# Rows of several documents, whose lengths are 256 tokens in the mean.
+PACKED = Shape(8, 1024, 2816, 16, 8, vocabulary=32000, batch=4, time=2048, kind="packed")
 # The smallest GPT-2: 0.12 billion parameters.
 GPT2 = Shape(12, 768, 3072, 12, 12, vocabulary=50257, batch=8, time=1024, kind="gpt2")
 
@@ -56,16 +58,16 @@ class Block(nn.Module):
         self.up = nn.Linear(shape.width, shape.intermediate, bias=False)
         self.down = nn.Linear(shape.intermediate, shape.width, bias=False)
 
-    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        x = x + self.attend(self.norm1(x), cos, sin)
+    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        x = x + self.attend(self.norm1(x), cos, sin, mask)
         y = self.norm2(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
-    def attend(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    def attend(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         q, k, v = (part(x).unflatten(-1, (-1, self.head)).transpose(1, 2) for part in (self.q, self.k, self.v))
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         k, v = (part.repeat_interleave(self.groups, dim=1) for part in (k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=mask is None)
         return self.o(y.transpose(1, 2).flatten(2))
 
 
@@ -91,16 +93,32 @@ class Llama(nn.Module):
     def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         x = self.embedding(ids)
         cos, sin = self.angles(ids.shape[1], x)
+        mask = self.mask(ids)
         for block in self.blocks:
-            x = block(x, cos, sin)
+            x = block(x, cos, sin, mask)
         logits = self.head(self.norm(x)).float()
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+    def mask(self, ids: torch.Tensor) -> torch.Tensor | None:
+        """Returns which tokens see each other, or None if a token sees all that are not after it."""
+        return None
 
     def angles(self, time: int, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         frequencies = 10000.0 ** (torch.arange(self.half, device=x.device, dtype=torch.float32) / -self.half)
         angles = torch.arange(time, device=x.device)[:, None] * frequencies
         angles = torch.cat((angles, angles), dim=-1)
         return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+
+class PackedLlama(Llama):
+    """A Llama on rows of several documents. A document begins with one of the tokens of which one in DOCUMENT is."""
+
+    DOCUMENT = 256
+
+    def mask(self, ids: torch.Tensor) -> torch.Tensor:
+        documents = (ids % self.DOCUMENT == 0).cumsum(-1)
+        causal = torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool, device=ids.device).tril()
+        return (documents[:, None, :, None] == documents[:, None, None, :]) & causal
 
 
 class GptBlock(nn.Module):
@@ -142,7 +160,7 @@ class Gpt(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
 
 
-MODELS = {"llama": Llama, "gpt2": Gpt}
+MODELS = {"llama": Llama, "packed": PackedLlama, "gpt2": Gpt}
 
 
 def make(shape: Shape) -> Llama | Gpt:

@@ -187,6 +187,17 @@ def graphs(bench: Bench) -> list[Figure]:
     ]
 
 
+def packed(bench: Bench) -> list[Figure]:
+    step, masked = (bench.find(name, bench.device) for name in ("packed", "packed-masked"))
+    logs = [bench.run(one, bench.steps + WARM_UP) for one in (step, masked)]
+    losses = [[line["loss"] for line in log] for log in logs]
+    rates = [step.shape.tokens / figures.seconds_of(log, WARM_UP) for log in logs]
+    return [
+        figures.loss_figure("losses of packed rows, against their mask", *losses, figures.MOST_DIFFERENCE_BF16),
+        figures.without_goal(figures.ratio_figure("step on packed rows, of that under their mask", *rates, 1)),
+    ]
+
+
 def llama(bench: Bench) -> list[Figure]:
     step = bench.find("llama", bench.device)
     log = bench.run(step, bench.steps + WARM_UP)
@@ -312,6 +323,7 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "checked": checked,
     "graphs": graphs,
     "llama": llama,
+    "packed": packed,
     "caching": caching,
     "near-limit": near_limit,
     "probe": probe,

@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from model import GPT2, LLAMA_1B, LLAMA_3B, LLAMA_100M, LLAMA_400M, Shape
+from model import GPT2, LLAMA_1B, LLAMA_3B, LLAMA_100M, LLAMA_400M, PACKED, Shape
 
 OPTIMIZER = dict(lr=1e-4, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
 COMPILED_OPTIMIZER = "adamw,lr=1e-4"  # other settings have PyTorch's defaults, as above
@@ -37,6 +37,9 @@ STEPS = [
     Step("llama-3b", LLAMA_3B, options=HOPPER),
     Step("small", SMALL, options=("--clip-norm=1",)),
     Step("exact", EXACT, options=("--clip-norm=1",), targets=("cpu", "cuda")),
+    # By the flash kernel over sequences, and under the mask, which is the only way for this GPU.
+    Step("packed", PACKED),
+    Step("packed-masked", PACKED, options=("--compute-capability=7.5",)),
     # Two ranks, with copies to the host and back.
     Step("checked", EXACT, nodes=2, options=("--strategy=fcdp", "--clip-norm=1"), micro_batches=2),
     # Both send the same bytes; only one copies to the host and back.
@@ -45,7 +48,7 @@ STEPS = [
 ]
 
 
-REHEARSED = (LLAMA_1B, EXACT, CACHED)
+REHEARSED = (LLAMA_1B, EXACT, CACHED, PACKED)
 
 
 def tiny(step: Step) -> Step:

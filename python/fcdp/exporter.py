@@ -37,7 +37,13 @@ from fcdp.recurrent import PAD_INSTEAD, is_of_packed, split_layers
 from fcdp.regions import marked_regions
 from fcdp.scaled import UnitChecks, check_units
 from fcdp.ties import check_overlap, choose_roots, separated
-from fcdp.torch_private import checks_of_matrices_as_operators, save_program
+from fcdp.torch_private import (
+    checks_of_matrices_as_operators,
+    save_program,
+    stacks_of_forward,
+    without_code,
+    without_tensor_meta,
+)
 from fcdp.turns import one_at_a_time
 from fcdp.units import units
 from fcdp.version import __version__
@@ -285,7 +291,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
             # fcdp compares and restores the values that forward keeps.
             warnings.filterwarnings("ignore", category=UserWarning, message="The tensor attributes? .* assigned during export")
             with without_assertions(), kept_functions() as recorded:
-                with marked_regions(), recorded:
+                with marked_regions(), recorded, stacks_of_forward(), without_code(), without_tensor_meta():
                     start_stage("tracing the forward pass")
                     forward = torch.export.export(model, call.values, strict=False)
                 split_layers(forward)

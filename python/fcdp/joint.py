@@ -6,20 +6,28 @@ recorded backward pass reads, so its gradients are silently wrong. Therefore not
 """
 
 import itertools
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection
 
-import torch
 from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, OutputKind, TensorArgument
-from torch.fx import traceback as fx_traceback
 
 from fcdp.call import INPUT_PREFIX
 from fcdp.errors import ExportError
-from fcdp.labels import label
+from fcdp.flat import PRESERVED, Flattening
+from fcdp.stand_in import stand_in_of
 from fcdp.strides import have_believed_strides
-from fcdp.torch_private import Trace, copy_of, decompose_to_joint, operator_name, traced_by, with_graph
+from fcdp.torch_private import (
+    copy_of,
+    decompose_to_joint,
+    flat_graph_by,
+    inputs_analysed_by,
+    operator_name,
+    traced_by,
+    with_graph,
+    without_code,
+    without_tensor_meta,
+)
 
 # Metadata that the label replaces. It is half of the archive's JSON and contains paths and ids of this process.
 _IN_THE_LABEL = ("stack_trace", "nn_module_stack", "from_node", "torch_fn")
@@ -28,19 +36,27 @@ _IN_THE_LABEL = ("stack_trace", "nn_module_stack", "from_node", "torch_fn")
 def joint_program(forward: ExportedProgram) -> ExportedProgram:
     """Returns the program that computes the loss (output 0 of `forward`) and the gradient of every trained parameter.
     """
-    with traced_by(_labelled):
-        # The only composite operator that autograd decomposes and eager does not.
-        joint = decompose_to_joint(forward, preserved=[torch.ops.aten.silu_backward.default])
-    graph_module, signature = copy_of(joint, join_detach=True)
-    _drop_checks(graph_module.graph)
-    have_believed_strides(graph_module.graph)
-    for node in graph_module.graph.nodes:
-        for key in _IN_THE_LABEL:
-            node.meta.pop(key, None)
-        if node.op == "placeholder":
-            node.meta.pop("custom", None)
-    _strip_input_prefix(graph_module, signature)
-    return with_graph(joint, graph_module, signature)
+    flattening = Flattening()
+    with (
+        traced_by(flattening.labelled),
+        flat_graph_by(flattening.flat_graph),
+        inputs_analysed_by(stand_in_of(forward)),
+        without_code(),
+        without_tensor_meta(),
+    ):
+        joint = decompose_to_joint(forward, preserved=PRESERVED)
+        graph_module, signature = copy_of(joint, join_detach=True)
+        _drop_checks(graph_module.graph)
+        have_believed_strides(graph_module.graph)
+        for node in graph_module.graph.nodes:
+            for key in _IN_THE_LABEL:
+                node.meta.pop(key, None)
+            if node.op == "placeholder":
+                node.meta.pop("custom", None)
+        _strip_input_prefix(graph_module, signature)
+        program = with_graph(joint, graph_module, signature)
+    program.graph_module.recompile()
+    return program
 
 
 def _drop_checks(graph: fx.Graph) -> None:
@@ -106,24 +122,3 @@ def label_coverage(joint: ExportedProgram) -> tuple[int, int]:
     """Returns the numbers of labelled operation nodes and of all operation nodes."""
     nodes = [node for node in joint.graph.nodes if node.op == "call_function"]
     return sum("custom" in node.meta for node in nodes), len(nodes)
-
-
-def _labelled(traced: Trace) -> Trace:
-    """Preserves metadata in the second of the two traces that torch.export makes.
-
-    The first trace knows modules and lines. The second one runs generated code, which knows neither. Interpreting the
-    first graph instead copies each node's metadata.
-    """
-
-    def trace(*args: Any, **kwargs: Any) -> tuple[Callable[..., Any], Any, Any, Any]:
-        graph_module, metadata, in_spec, out_spec = traced(*args, **kwargs)
-        for node in graph_module.graph.nodes:
-            node.meta["custom"] = label(node.meta)
-
-        def run(*inputs: Any) -> Any:
-            with fx_traceback.preserve_node_meta():
-                return fx.Interpreter(graph_module).run(*inputs)
-
-        return run, metadata, in_spec, out_spec
-
-    return trace

@@ -14,6 +14,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from fcdp.known import KnownValues, callee_of, constants_of
+from fcdp.torch_private import count_writes
 
 _ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
 _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
@@ -66,9 +67,10 @@ def pattern_of(mask: torch.Tensor, queries: int, keys: int) -> Pattern:
 def _simplify(module: fx.GraphModule, inputs: Mapping[str, torch.Tensor]) -> None:
     """Replaces the masks of a graph and of the graphs that it calls. inputs: known values of placeholders by name."""
     known = KnownValues(module.graph, inputs, _wanted(module.graph))
+    patterns = _Patterns()
     for node in module.graph.nodes:
         if node.target is _ATTENTION:
-            _replace_mask(node, known)
+            _replace_mask(node, known, patterns)
         elif callee := callee_of(node):
             _simplify(callee, _inputs_of(callee, node, known))
         known.visit(node)
@@ -97,13 +99,28 @@ def _arguments(attention: fx.Node) -> dict[str, Any]:
     return defaults | dict(zip(_ARGUMENTS, attention.args)) | attention.kwargs
 
 
-def _replace_mask(attention: fx.Node, known: KnownValues) -> None:
+class _Patterns:
+    """Remembers the pattern of a mask for the next layer, which has the same one."""
+
+    def __init__(self) -> None:
+        self._mask: torch.Tensor | None = None
+        self._of: tuple[int, int, int] | None = None
+        self._pattern = Pattern.OTHER
+
+    def get(self, mask: torch.Tensor, queries: int, keys: int) -> Pattern:
+        asked = (count_writes(mask), queries, keys)
+        if mask is not self._mask or asked != self._of:
+            self._mask, self._of, self._pattern = mask, asked, pattern_of(mask, queries, keys)
+        return self._pattern
+
+
+def _replace_mask(attention: fx.Node, known: KnownValues, patterns: _Patterns) -> None:
     arguments = _arguments(attention)
     mask = known.get(arguments["attn_mask"])
     if mask is None:
         return
     queries, keys = (arguments[name].meta["val"].shape[-2] for name in ("query", "key"))
-    pattern = pattern_of(mask, queries, keys)
+    pattern = patterns.get(mask, queries, keys)
     if pattern is Pattern.OTHER:
         return
     arguments |= {"attn_mask": None, "is_causal": pattern is Pattern.CAUSAL}

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import gc
 import sys
+import traceback
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 Trace = Callable[..., tuple[Callable[..., Any], Any, Any, Any]]
 Table = dict[str, Any]
+
+# Making the code of a smaller graph takes no time.
+_LARGE_GRAPH = 200
 
 
 def decompose_to_joint(forward: "ExportedProgram", preserved: Sequence[Any]) -> "ExportedProgram":
@@ -61,16 +65,18 @@ def save_program(program: "ExportedProgram", path: Path, extra_files: dict[str, 
     """Does what torch.export.save does, except for its test that the program has a canonical form, whose result it
     drops.
 
-    That test takes a third of the time.
+    That test takes a third of the time. The text of the graph, for a log of PyTorch's developers, is not made, either.
     """
     from torch._export.serde import serialize
+    from torch.fx import GraphModule
 
-    canonicalize = serialize.canonicalize
+    canonicalize, print_readable = serialize.canonicalize, GraphModule.print_readable
     serialize.canonicalize = lambda program, constants: program
+    GraphModule.print_readable = lambda *args, **options: ""
     try:
         torch.export.save(program, path, extra_files=extra_files)
     finally:
-        serialize.canonicalize = canonicalize
+        serialize.canonicalize, GraphModule.print_readable = canonicalize, print_readable
 
 
 def with_graph(program: "ExportedProgram", graph_module: "fx.GraphModule", signature: Any) -> "ExportedProgram":
@@ -93,6 +99,176 @@ def traced_by(wrap: Callable[[Trace], Trace]) -> Iterator[None]:
         yield
     finally:
         aot_autograd._aot_export_function = original
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, wrap: Callable[[Any], Any]) -> Iterator[None]:
+    """Replaces an attribute by `wrap` of it until the context ends.
+
+    An owner without the attribute, in another version of PyTorch, stays as it is: exports take longer with it.
+    """
+    original = getattr(owner, name, None)
+    if original is None:
+        yield
+        return
+    setattr(owner, name, wrap(original))
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+@contextlib.contextmanager
+def without_code() -> Iterator[None]:
+    """Has large graph modules make their Python code when they are called, until the context ends.
+
+    Passes of export make it anew after each change, and interpret the graph.
+    """
+    from torch.fx import GraphModule
+    from torch.fx.graph import _PyTreeCodeGen
+
+    recompile = GraphModule.recompile
+
+    def recompile_later(module: "fx.GraphModule") -> Any:
+        graph = module.graph
+        if len(graph.nodes) < _LARGE_GRAPH:
+            return recompile(module)
+        if isinstance(graph._codegen, _PyTreeCodeGen):
+            module._in_spec, module._out_spec = graph._codegen.pytree_info.in_spec, graph._codegen.pytree_info.out_spec
+        module._recompile_submodules()
+
+        def forward(called: "fx.GraphModule", *args: Any, **kwargs: Any) -> Any:
+            recompile(called)
+            return called.forward(*args, **kwargs)
+
+        type(module).forward = forward
+        return None
+
+    GraphModule.recompile = recompile_later
+    try:
+        yield
+    finally:
+        GraphModule.recompile = recompile
+
+
+class _ForwardFrames:
+    """Gives those frames of a call stack that traces keep in the metadata of nodes: the methods `forward`."""
+
+    _known: dict[tuple[str, int, str], traceback.FrameSummary] = {}
+
+    def __init__(self, frames: list[traceback.FrameSummary]) -> None:
+        self._frames = frames
+
+    @classmethod
+    def extract(cls) -> "_ForwardFrames":
+        from torch.fx import proxy
+
+        anchors = getattr(proxy, "_STACK_TRACE_ANCHORS", ())
+        found = []
+        frame: types.FrameType | None = sys._getframe(1)
+        while frame is not None:
+            name, file = frame.f_code.co_name, frame.f_code.co_filename
+            if name == "forward" or (file, name) in anchors or file.endswith("torch/__init__.py"):
+                key = (file, frame.f_lineno, name)
+                if key not in cls._known:
+                    cls._known[key] = traceback.FrameSummary(*key)
+                found.append(cls._known[key])
+            frame = frame.f_back
+        return cls(found[::-1])
+
+    def summary(self) -> traceback.StackSummary:
+        return traceback.StackSummary.from_list(self._frames)
+
+
+@contextlib.contextmanager
+def stacks_of_forward() -> Iterator[None]:
+    """Has traces look only at the frames of a stack that they keep, until the context ends: the others take most time.
+    """
+    from torch.fx import proxy
+
+    with _replaced(proxy, "CapturedTraceback", lambda _: _ForwardFrames):
+        try:
+            yield
+        finally:
+            _ForwardFrames._known.clear()
+
+
+@contextlib.contextmanager
+def without_tensor_meta() -> Iterator[None]:
+    """Has traces leave out the older description of results, which "val" replaces, until the context ends."""
+    from torch.fx.experimental import proxy_tensor
+
+    with _replaced(proxy_tensor, "_extract_tensor_metadata", lambda _: lambda result: None):
+        yield
+
+
+@contextlib.contextmanager
+def inputs_analysed_by(stand_in: Callable[..., Any] | None) -> Iterator[None]:
+    """Has export run `stand_in` in place of the forward pass, to see what a pass does to its inputs and returns.
+
+    With None, it runs the forward pass.
+    """
+    from torch._functorch import aot_autograd
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda function, **options: original(stand_in or function, **options)
+
+    with _replaced(aot_autograd, "run_functionalized_fw_and_collect_metadata", wrap):
+        yield
+
+
+def is_only_context(target: Any) -> bool:
+    """Returns whether a higher-order operator runs its graph as it is, with another state of autograd or autocast."""
+    operators = torch.ops.higher_order
+    return target in (operators.wrap_with_set_grad_enabled, operators.wrap_with_autocast)
+
+
+@contextlib.contextmanager
+def flat_graph_by(make: "Callable[[Sequence[Any]], fx.GraphModule | None]") -> Iterator[None]:
+    """Has export take the flat joint graph from `make`, until the context ends, or trace it if that returns None.
+
+    Export traces the joint graph twice: the second trace flattens the inputs and outputs of the first one. `make` takes
+    the flat inputs. The outputs of the graph are those of the forward pass, and the gradients of the inputs that
+    require one.
+    """
+    from torch._functorch import aot_autograd
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        def make_fx(function: Any, **options: Any) -> Callable[..., Any]:
+            return lambda *args: made if (made := make(args)) is not None else original(function, **options)(*args)
+
+        return make_fx
+
+    with _replaced(aot_autograd, "make_fx", wrap):
+        yield
+
+
+def is_functional(target: Any) -> bool:
+    """Returns whether it is an operator of PyTorch whose schema says that it writes to none of its arguments."""
+    return is_pytorchs(target) and not target._schema.is_mutable
+
+
+def is_pytorchs(target: Any) -> bool:
+    """Returns whether it is an operator of PyTorch's own library."""
+    return isinstance(target, torch._ops.OpOverload) and target.namespace == "aten"
+
+
+def arguments_of(target: Any) -> list[str]:
+    """Returns the names of an operator's arguments."""
+    return [argument.name for argument in target._schema.arguments]
+
+
+def is_traced_as_itself(target: Any) -> bool:
+    """Returns whether a trace of a call of a recorded operator of PyTorch records the same call, and no other ones.
+
+    Operators that autograd decomposes are not.
+    """
+    return is_functional(target) and not torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")
+
+
+def traced_name(graph: "fx.Graph", target: Any) -> str:
+    """Returns the name that a trace asks for, for the node of a call of an operator."""
+    return graph._target_to_str(target.overloadpacket.__name__)
 
 
 @contextlib.contextmanager

@@ -9,8 +9,10 @@ import sys
 import types
 import warnings
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 import torch
 from torch import fx, nn
 from torch.export.graph_signature import OutputKind
@@ -117,6 +119,103 @@ def test_the_trace_is_that_of_export() -> None:
     assert any("nn_module_stack" in meta for meta in seen[0])
     assert any(meta.get("partitioner_tag") == "is_backward" for meta in seen[0])
     assert any("stack_trace" in meta for meta in seen[0])
+
+
+def calls_of(graph: fx.Graph) -> list[fx.Node]:
+    return [node for node in graph.nodes if node.op == "call_function"]
+
+
+def test_operators_that_a_trace_records_as_they_are() -> None:
+    aten = torch.ops.aten
+    assert torch_private.is_functional(aten.add.Tensor) and torch_private.is_functional(aten.linear.default)
+    assert torch_private.is_pytorchs(aten.add_.Tensor) and not torch_private.is_pytorchs(torch.ops.higher_order.cond)
+    assert not torch_private.is_functional(aten.add_.Tensor) and not torch_private.is_functional(len)
+    assert torch_private.is_traced_as_itself(aten.view.default) and not torch_private.is_traced_as_itself(aten.add_.Tensor)
+    # Autograd decomposes both.
+    assert not torch_private.is_traced_as_itself(aten.linear.default)
+    assert not torch_private.is_traced_as_itself(aten.silu_backward.default)
+    assert torch_private.arguments_of(aten.mul.Tensor) == ["self", "other"]
+    # Its schema does not say that it writes to them.
+    assert "running_mean" in torch_private.arguments_of(aten.native_batch_norm.default)
+    assert torch_private.is_only_context(torch.ops.higher_order.wrap_with_set_grad_enabled)
+    assert not torch_private.is_only_context(torch.ops.higher_order.cond)
+    graph = fx.Graph()
+    name = torch_private.traced_name(graph, aten.add.Tensor)
+    assert graph.create_node("call_function", aten.add.Tensor, (1, 2), {}, name).name == "add"
+
+
+def test_the_flat_graph_may_be_made_by_another() -> None:
+    given, traced = [], joint()
+    forward = exported()
+
+    def make(inputs: Sequence[torch.Tensor]) -> fx.GraphModule | None:
+        given.append(inputs)
+        return None
+
+    with torch_private.flat_graph_by(make):
+        assert operators(joint().graph_module) == operators(traced.graph_module)
+    assert [len(inputs) for inputs in given] == [len(forward.graph_signature.input_specs)]
+    # test_flat.py makes one.
+    with torch_private.flat_graph_by(lambda inputs: len(inputs)), pytest.raises(Exception, match="graph"):
+        joint()
+
+
+def test_a_stand_in_is_run_to_analyse_inputs() -> None:
+    ran = []
+
+    def stand_in(*inputs: torch.Tensor) -> list[torch.Tensor]:
+        ran.append(len(inputs))
+        return [next(one for one in inputs if one.requires_grad).sum()]
+
+    with torch_private.inputs_analysed_by(stand_in):
+        program = joint()
+    assert ran == [len(program.graph_signature.input_specs)]
+    assert operators(program.graph_module) == operators(joint().graph_module)
+    with torch_private.inputs_analysed_by(None):
+        assert operators(joint().graph_module) == operators(program.graph_module)
+
+
+def test_what_another_version_lacks_is_not_replaced() -> None:
+    owner = types.SimpleNamespace(one=1)
+    with torch_private._replaced(owner, "one", lambda one: one + 1), torch_private._replaced(owner, "other", len):
+        assert vars(owner) == {"one": 2}
+    assert vars(owner) == {"one": 1}
+
+
+def test_code_of_large_graphs_is_made_when_they_are_called() -> None:
+    def traced(operations: int) -> fx.GraphModule:
+        graph = fx.Graph()
+        node = graph.placeholder("x")
+        for _ in range(operations):
+            node = graph.call_function(torch.neg, (node,))
+        graph.output(node)
+        return fx.GraphModule(nn.Module(), graph)
+
+    with torch_private.without_code():
+        small, large = traced(2), traced(301)
+    assert "neg" in small.code and not hasattr(large, "_code")
+    assert large(torch.ones(1)).item() == -1 and "neg" in large.code
+    with torch_private.without_code():
+        next(iter(calls_of(large.graph))).target = torch.abs
+        large.recompile()
+    assert large(-torch.ones(1)).item() == 1
+
+
+def test_stacks_have_the_frames_that_traces_keep() -> None:
+    def stacks() -> list[str]:
+        return [node.meta["stack_trace"] for node in calls_of(exported().graph)]
+
+    whole = stacks()
+    with torch_private.stacks_of_forward():
+        assert stacks() == whole
+    assert Path(__file__).name in whole[0] and "in forward" in whole[0]
+
+
+def test_results_are_described_once() -> None:
+    assert all(node.meta["tensor_meta"] for node in calls_of(exported().graph))
+    with torch_private.without_tensor_meta():
+        nodes = calls_of(exported().graph)
+    assert not any(node.meta["tensor_meta"] for node in nodes) and all("val" in node.meta for node in nodes)
 
 
 def test_checkpoint_runs_by_the_generator_that_is_replaced() -> None:

@@ -64,20 +64,31 @@ def eager_step(model: nn.Module, call: Call) -> StepResult:
 
 def changing_step(model: nn.Module, call: Call) -> StepResult:
     """Does what `eager_step` does, and leaves attributes as the forward pass left them."""
+    with passes(model, call) as forward, model_errors(fake_mode_of(model) is None):
+        return step_of(model, call, forward, lambda run: run(), lambda run: run())
+
+
+def step_of(
+    model: nn.Module,
+    call: Call,
+    forward: Callable[[], torch.Tensor],
+    in_forward: Callable[[Callable[[], Any]], Any],
+    in_backward: Callable[[Callable[[], Any]], Any],
+) -> StepResult:
+    """Runs a step within `passes`, which gives `forward`. `in_forward` and `in_backward` call its two passes."""
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not trained:
         raise ExportError("expected a parameter with requires_grad=True, got none: there is nothing to train")
-    with passes(model, call) as forward, model_errors(fake_mode_of(model) is None):
-        loss = forward()
-        if not loss.requires_grad:
-            raise ExportError(
-                "expected a loss that depends on the parameters, got one without a gradient; "
-                "look for torch.no_grad(), .detach() or checkpoint(use_reentrant=True) between parameters and loss"
-            )
-        check_leaves(model, call, loss, forward)
-        functions = _functions_of(loss)
-        with buffers_kept(model):
-            gradients = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+    loss = in_forward(forward)
+    if not loss.requires_grad:
+        raise ExportError(
+            "expected a loss that depends on the parameters, got one without a gradient; "
+            "look for torch.no_grad(), .detach() or checkpoint(use_reentrant=True) between parameters and loss"
+        )
+    check_leaves(model, call, loss, forward)
+    functions = _functions_of(loss)
+    with buffers_kept(model):
+        gradients = in_backward(lambda: torch.autograd.grad(loss, list(trained.values()), allow_unused=True))
     return StepResult(loss.detach(), dict(zip(trained, gradients)), functions)
 
 

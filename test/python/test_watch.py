@@ -31,6 +31,7 @@ from torch.utils.checkpoint import checkpoint
 import fcdp
 from fcdp.call import make_call
 from fcdp.exporter import export_without_values
+from fcdp.watch import step
 
 INPUT = (torch.randn(4, 6),)
 SHARED = {"passes": 0}
@@ -721,3 +722,25 @@ def test_what_is_read_stays_as_it_was(tmp_path):
     models = []
     export(tmp_path, lambda: models.append(Pair(forward, as_told("own", own))) or models[0], empty=False)
     assert REGISTRY["one"] == 1 and own["two"] == 2 and list(own) == ["two"]
+
+
+# --- models without values, whose first pass is watched and recorded at once ---
+
+
+@torch.library.custom_op("watched::stamped", mutates_args=())
+def stamped(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+@stamped.register_fake
+def _(x):
+    return torch.full_like(x, time.time())
+
+
+def test_operators_of_a_program_are_watched(tmp_path):
+    refused(tmp_path, lambda: Pair(lambda model, x: model.first(x) + stamped(x)), "reads the time")
+
+
+def test_two_passes_show_that_a_step_repeats(tmp_path, monkeypatch):
+    monkeypatch.setattr(step, "refuse_carried", lambda *_: pytest.fail("two more passes"))
+    export(tmp_path, Pair)

@@ -136,6 +136,13 @@ class Calls:
             # A profiler of cProfile is no function that sys.setprofile could take back. It misses what was watched.
             before.enable() if isinstance(before, cProfile.Profile) else sys.setprofile(before)
 
+    def pause(self) -> None:
+        """Has `watching` see nothing until `resume` is called."""
+        sys.setprofile(None)
+
+    def resume(self) -> None:
+        sys.setprofile(self._see)
+
     def report(self, rule: Rule, called: str, frame: types.FrameType | None) -> None:
         """Adds a call by the code of `frame`, unless that code may make it."""
         while frame is not None and _passes_on(rule, frame.f_code.co_filename):

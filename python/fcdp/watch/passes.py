@@ -6,6 +6,7 @@ import ctypes
 import sys
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,19 +23,21 @@ from fcdp.attributes import (
     unchanged_attributes,
 )
 from fcdp.call import Call
-from fcdp.eager import OWN_LOSS, fake_mode_of, model_errors, passes
+from fcdp.eager import OWN_LOSS, StepResult, fake_mode_of, model_errors, passes, step_of
 from fcdp.empty import off_meta, without_values
 from fcdp.errors import ExportError
 from fcdp.garbage import without_collections
 from fcdp.torch_private import (
     asks_for_metadata,
     is_fake,
+    is_pytorchs,
     is_random,
     mutated_arguments,
     no_write_of_itself,
     operators_run_by,
     pytree,
 )
+from fcdp.watch.calls import Calls
 
 _MOST_BYTES = 1 << 20
 
@@ -44,6 +47,42 @@ _INSTEAD = (
     "a compiled step has what Python computed in one pass, for ever. Keep it in a buffer (register_buffer) that operations of "
     "torch change, or out of forward. If forward fills it in its first pass alone, run the model once before the export"
 )
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A step, and what the model holds before and after it.
+
+    is_repeated: whether it is certain that a second step did the same, as `refuse_carried` tells it.
+    """
+
+    result: StepResult
+    before: Values
+    after: Values
+    is_repeated: bool = False
+
+
+def watched_twice(model: nn.Module, call: Call, calls: Calls, seeing: Callable[[], Any]) -> Watched:
+    """Runs a step of a model without values within `seeing()`, and a second one.
+
+    Operators of PyTorch are not watched by `calls`.
+    """
+    with without_collections(), passes(model, call) as forward:
+        before = held_values(model, call.loss_fn)
+        first = _Operations(model, before, calls)
+        with seeing(), model_errors(has_values=False):
+            result = step_of(model, call, forward, first.forward, first.backward)
+        between = held_values(model, call.loss_fn)
+        if changes(before, between):
+            return Watched(result, before, between)
+        second = first.next(model)
+        try:
+            with model_errors(has_values=False):
+                second.run(model, forward)
+        except ExportError:
+            return Watched(result, before, between)
+        is_same = second == first and not second.collective()
+        return Watched(result, before, between, is_same and not changes(between, held_values(model, call.loss_fn)))
 
 
 def refuse_carried(model: nn.Module, call: Call, changed: Sequence[str]) -> None:
@@ -116,7 +155,9 @@ class _Operations:
     In the backward pass it is known by its shape, since autograd gives what it saved in other tensors.
     """
 
-    def __init__(self, model: nn.Module, held: Values) -> None:
+    def __init__(self, model: nn.Module, held: Values, calls: Calls | None = None) -> None:
+        """calls: watches the pass, except within operators of PyTorch on tensors of its own types."""
+        self._calls = calls
         # By id: how a tensor was made, and whether it depends on parameters, buffers, inputs or random numbers.
         self._made: dict[int, tuple[Any, bool]] = {}
         self._kept: list[torch.Tensor] = []
@@ -154,13 +195,21 @@ class _Operations:
             self._left.discard(id(state))
 
     def run(self, model: nn.Module, forward: Callable[[], torch.Tensor]) -> None:
-        with operators_run_by(self._run):
-            loss = forward()
-            self._result = self._of(loss)
-            self._in_forward = False
-            trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-            if loss.requires_grad and trained:
-                torch.autograd.grad(loss, trained, allow_unused=True)
+        loss = self.forward(forward)
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if loss.requires_grad and trained:
+            self.backward(lambda: torch.autograd.grad(loss, trained, allow_unused=True))
+
+    def forward(self, run: Callable[[], torch.Tensor]) -> torch.Tensor:
+        with operators_run_by(self._record):
+            loss = run()
+        self._result = self._of(loss)
+        return loss
+
+    def backward(self, run: Callable[[], Any]) -> Any:
+        self._in_forward = False
+        with operators_run_by(self._record):
+            return run()
 
     def collective(self) -> str | None:
         """Returns the first operation on tensors of several ranks."""
@@ -183,6 +232,24 @@ class _Operations:
             return f"the first time it has {other}, and then {self._said[same]}"
         return f"only the first time it has {first._said[same]}" if same < len(first._said) else "its loss is another one"
 
+    def _record(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._calls is None:
+            return self._run(operator, args, kwargs)
+        self._calls.pause()
+        try:
+            return self._run(operator, args, kwargs)
+        finally:
+            self._calls.resume()
+
+    def _call(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any], leaves: list[Any]) -> Any:
+        if self._calls is None or (is_pytorchs(operator) and not any(map(_is_subclass, leaves))):
+            return operator(*args, **kwargs)
+        self._calls.resume()
+        try:
+            return operator(*args, **kwargs)
+        finally:
+            self._calls.pause()
+
     def _run(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if asks_for_metadata(operator):
             return operator(*args, **kwargs)
@@ -191,7 +258,7 @@ class _Operations:
         written = mutated_arguments(operator, args, kwargs)
         made = hash((str(operator), torch.is_grad_enabled(), tuple(operands)))
         varies = is_random(operator) or any(operand[1] for operand in operands)
-        results = operator(*args, **kwargs)
+        results = self._call(operator, args, kwargs, leaves)
         tensors = [value for value in [*written, *pytree.tree_leaves(results)] if isinstance(value, torch.Tensor)]
         for index, tensor in enumerate(tensors):
             self._set(tensor, (made, index), varies)
@@ -221,6 +288,11 @@ class _Operations:
                 self._inputs.add(id(value))
             self._set(value, *((id(value), True) if is_fake(value) else (_content(value), False)))
         return self._made[id(value)]
+
+
+def _is_subclass(value: Any) -> bool:
+    """Returns whether a value is a tensor that may have Python code of its own for operators."""
+    return isinstance(value, torch.Tensor) and type(value) not in (torch.Tensor, nn.Parameter) and not is_fake(value)
 
 
 def _described(operator: Any, leaves: Sequence[Any]) -> str:

@@ -98,7 +98,9 @@ def _is_kept(node: fx.Node) -> bool:
         return False
     if node.target is operator.getitem:
         return node.args[0].target is not operator.getitem
-    return node.target in PRESERVED or is_traced_as_itself(node.target)
+    # The two traces differ in the offsets of what stands for a write to a part of a tensor.
+    is_write = "_scatter" in operator_name(node.target)
+    return node.target in PRESERVED or (is_traced_as_itself(node.target) and not is_write)
 
 
 def _has_sizes(value: object) -> bool:

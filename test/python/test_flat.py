@@ -73,7 +73,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], bool, bool]] = {
     "checkpoint": (lambda: Model(lambda m, x: checkpoint(m.layer, x, use_reentrant=False).sigmoid().sum()), True, True),
     "a constant": (lambda: Model(lambda m, x: (m.layer(x) * torch.tensor([2.0])).square().sum()), False, True),
     "a changed buffer": (lambda: Model(counting), False, True),
-    "in place": (lambda: Model(in_place), False, True),
+    "in place": (lambda: Model(in_place), False, False),
     "a view": (lambda: Model(lambda m, x: m.layer(x).sum(0).sum(0, keepdim=True)[0]), False, True),
     "a function": (lambda: Model(lambda m, x: Doubled.apply(m.layer(x)).square().sum()), False, True),
 }

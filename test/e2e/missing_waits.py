@@ -36,7 +36,9 @@ FAILURE = re.compile(r"\bNaN\b|index out of range|out of bounds")
 
 
 def run_on(step: Path, workshop: Workshop, config: Config, folder: Path, order: str, *options: str, **variables: str) -> Run:
-    model, files = workshop.model(config.model), (folder / "log.jsonl", folder / "out.safetensors")
+    # Each run has files of its own, since a test may compare two.
+    name = f"run-{len(list(folder.glob('run-*.jsonl')))}"
+    model, files = workshop.model(config.model), (folder / f"{name}.jsonl", folder / f"{name}.safetensors")
     mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
     command = run_command(
         step, model.archive, model.inputs, STEPS, *mesh, f"--json={files[0]}", f"--params-out={files[1]}", *options

@@ -135,7 +135,7 @@ def test_fused_norms(workshop: Workshop, tmp_path: Path, config: Config) -> None
 
 
 def test_packed_rows(workshop: Workshop, tmp_path: Path) -> None:
-    """Documents by CUDA's kernel for sequences of several lengths train as they do under their mask, the only way for older GPUs."""
+    """Documents train by CUDA's kernel for sequences as they do under their mask, the only way for older GPUs."""
     config = Config("packed", micro_batches=2, optimizer="sgd,lr=4", master="f32")
 
     def run(name: str, capability: str, order: str, *options: str) -> Run:

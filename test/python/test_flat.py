@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an export leaves out of PyTorch's tracing changes nothing in the program."""
+"""A program is the same without the parts of PyTorch's tracing that an export leaves out."""
 
 from collections.abc import Callable
 from typing import Any

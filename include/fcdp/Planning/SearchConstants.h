@@ -15,10 +15,14 @@ struct SearchConstants {
   //===--------------------------------------------------------------------===//
 
   /// Exponent of the network's time in the measure of a plan, which is the
-  /// step's time multiplied by it. A plan that sends half as much may take
-  /// 0.7 % longer, and one that sends a tenth, 2.3 %. The network is shared
-  /// with others, and predictions differ from measurements by more than that.
+  /// product of that power and the step's time. A plan that sends half as much
+  /// may take 0.7 % longer, and one that sends a tenth, 2.3 %. The network is
+  /// shared with others, and predictions differ from measurements by more than
+  /// that.
   double networkWeight = 0.01;
+  /// Share of a step's time that is added to the network's, so that it hardly
+  /// matters how much less than that a step sends.
+  double littleNetwork = 0.01;
   /// Share of a step's time below which a difference does not count: the cost
   /// model is not more exact. Among such plans the smallest is taken, and the
   /// search does not look for savings below it.

@@ -48,7 +48,7 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     `fcdp.bucket_bytes`. It tries numbers that merge about 2, 4, 8, ... buckets, as long
     as the saved latencies can be a thousandth of the step. A bucket with a given
     decision is not merged. The best plan has the least time, weighted by the use of the
-    network between nodes: one that sends half as much may take 0.7 % longer. Among
+    network between nodes: one that sends half as much may take up to 0.7 % longer. Among
     plans that are equally good it chooses the one that uses the least memory. Times are
     computed for the forms in which `wire` and `reduce-wire` let
     buckets send values between nodes: differences are cheaper to send, but only buckets

@@ -92,9 +92,8 @@ llvm::Error ResidencySolution::verify(const ResidencyProblem &problem) const {
 }
 
 double fcdp::weigh(double seconds, double network) {
-  // A step on one node does not use the network.
-  return network > 0 ? seconds * std::pow(network, kSearch.networkWeight)
-                     : seconds;
+  return seconds * std::pow(network + kSearch.littleNetwork * seconds,
+                            kSearch.networkWeight);
 }
 
 bool fcdp::isBetter(const ResidencyEstimate &a, const ResidencyEstimate &b) {

@@ -114,9 +114,11 @@ private:
     return timing.measure<CandidateSchedule>(
         [&] { return ::schedule(module, plan, model, choices); });
   }
-  /// Returns the nominal and the mean time of a step, in seconds. If the
-  /// nominal time is not below `leastMean`, returns it in place of the mean.
-  std::pair<double, double> simulate(ModuleOp scheduled, double leastMean);
+  /// Returns the nominal and the mean time of a step, in seconds, which
+  /// occupies the network for `network` seconds. If the measure of the nominal
+  /// time is not below `leastOfMeans`, returns it in place of the mean.
+  std::pair<double, double> simulate(ModuleOp scheduled, double network,
+                                     double leastOfMeans);
   /// Returns the bytes of a device that the plan needs, and drops its schedule.
   FailureOr<int64_t> planMemory(Simulated &one);
   /// Keeps schedules only for the plans whose memory will be planned.
@@ -162,15 +164,15 @@ static void remarkOnCandidate(ModuleOp module, const StepDecisions &plan,
       << text;
 }
 
-std::pair<double, double> Finals::simulate(ModuleOp scheduled,
-                                           double leastMean) {
+std::pair<double, double> Finals::simulate(ModuleOp scheduled, double network,
+                                           double leastOfMeans) {
   return timing.measure<CandidateSimulation>([&] {
     const Cluster &cluster = model.getCluster();
     StepProgram program = makeStepProgram(scheduled, cluster);
     double nominal = simulateStep(program).seconds;
     // A mean is hardly below the nominal time, because the worst deviation of
     // an input costs more than the best one saves.
-    double mean = nominal < leastMean
+    double mean = weigh(nominal, network) < leastOfMeans
                       ? findMean(simulateScenarios(program, cluster, nominal,
                                                    getPlanningInputs()))
                       : nominal;
@@ -187,7 +189,7 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
     return getMeasure(a) < getMeasure(b);
   });
   double least = std::numeric_limits<double>::infinity();
-  double leastMean = least;
+  double leastOfMeans = least;
   for (const StepDecisions &plan : plans) {
     const ResidencyEstimate &estimated = plan.residency.estimate;
     if (weigh(estimated.needed, estimated.network) > least ||
@@ -200,16 +202,17 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
       continue;
     ResidencyEstimate taken = plan.residency.estimate;
     double mean = 0;
-    double weight = weigh(1, taken.network);
-    std::tie(taken.seconds, mean) = simulate(**scheduled, leastMean / weight);
+    std::tie(taken.seconds, mean) =
+        simulate(**scheduled, taken.network, leastOfMeans);
     remarkOnCandidate(module, plan, taken);
-    simulated.push_back({plan, taken, mean * weight, std::move(*scheduled)});
+    double measure = weigh(mean, taken.network);
+    simulated.push_back({plan, taken, measure, std::move(*scheduled)});
     dropSchedules();
     // A plan that may not fit must not exclude others.
     if (estimated.deviceBytes > deviceBudget)
       continue;
-    least = std::min(least, taken.seconds * weight);
-    leastMean = std::min(leastMean, mean * weight);
+    least = std::min(least, weigh(taken.seconds, taken.network));
+    leastOfMeans = std::min(leastOfMeans, measure);
   }
   llvm::sort(simulated, [](const Simulated &a, const Simulated &b) {
     return a.measure < b.measure;

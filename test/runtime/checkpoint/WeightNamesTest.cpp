@@ -124,7 +124,7 @@ TEST(WeightNamesTest, AFileForOneModule) {
   WeightOrigin adapter = {.isAdapter = true, .module = "teacher."};
   EXPECT_EQ(findAll(wanted, {"base_model.model.q.lora_A.weight"}, adapter),
             (Names{"", "", "base_model.model.q.lora_A.weight", ""}));
-  // What the whole name could not decide.
+  // A name in the module decides where the whole name did not.
   EXPECT_EQ(WeightNames(wanted, {"model.fc.weight"}, teacher).undecided(),
             Names{});
 }

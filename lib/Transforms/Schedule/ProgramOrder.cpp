@@ -86,7 +86,8 @@ void ProgramOrder::waitForWritten(Operation *op, Stream stream) {
       continue;
     if (Async *writer = findWriter(access.state))
       wait(stream, *writer);
-    for (Operation *reader : llvm::reverse(readers.lookup(access.state)))
+    SmallVector<Operation *> since = readers.lookup(access.state);
+    for (Operation *reader : llvm::reverse(since))
       wait(stream, asyncs.find(reader)->second);
   }
 }

@@ -10,6 +10,7 @@
 #include <ATen/ops/ones.h>
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace fcdp::run {
 
@@ -25,6 +26,8 @@ constexpr size_t kLeastOfWork = 2, kLeastOfTransfer = 3;
 /// The rows of the matrices whose products are work between two collectives,
 /// the seconds of that work, and how often it is measured.
 constexpr int64_t kUnitRows = 512;
+/// So many of these matrices, of 1 MiB, are more than a core's caches hold.
+constexpr int64_t kColdMatrices = 64;
 constexpr double kUnitSeconds = 0.03;
 constexpr int kUnits = 20;
 /// The resolution of the clock in seconds.
@@ -142,30 +145,38 @@ void CpuProber::measureComputing(ProbedCluster &found) {
   }
 }
 
-/// Ranks that share cores are not equally fast at any moment, and in a step all
-/// wait for the slowest at each collective. So the work of a unit takes as long
-/// as on the slowest rank, and operators were measured in the mean over ranks.
+/// Operators were measured in the mean over ranks and with operands in caches.
+/// In a step, operands come from memory, and all ranks wait for the slowest at
+/// each collective, because ranks that share cores are not equally fast at any
+/// moment. So work as long as that of a unit takes longer.
 void CpuProber::measureUnderLoad(ProbedCluster &found) {
   if (job.mesh().size() == 1)
     return;
   at::NoGradGuard noGrad;
-  at::Tensor left = at::ones({kUnitRows, kUnitRows}, at::kFloat),
-             right = left.clone(), product = left.clone();
-  Work multiply = [&] { at::mm_out(product, left, right); };
-  const int count = int(std::ceil(kUnitSeconds / timeOnAll(multiply).seconds));
-  double sum = 0, slowest = 0;
+  std::vector<at::Tensor> matrices;
+  for (int64_t i = 0; i < kColdMatrices; ++i)
+    matrices.push_back(at::ones({kUnitRows, kUnitRows}, at::kFloat));
+  size_t next = 0;
+  auto take = [&]() -> at::Tensor & {
+    return matrices[next++ % matrices.size()];
+  };
+  const double expected = timeOnAll([&] {
+                            at::mm_out(matrices[0], matrices[1], matrices[2]);
+                          }).seconds;
+  const int count = int(std::ceil(kUnitSeconds / expected));
+  double slowest = 0;
   for (int i = 0; i < kUnits; ++i) {
     job.barrier("begin of the probe's work under load");
     double own = time({}, [&] {
-      for (int j = 0; j < count; ++j)
-        multiply();
+      for (int j = 0; j < count; ++j) {
+        at::Tensor &product = take();
+        at::mm_out(product, take(), take());
+      }
     });
     std::vector<double> all = job.gather({&own, 1}, "exchange of the probe");
-    for (double seconds : all)
-      sum += seconds / double(all.size());
     slowest += *std::max_element(all.begin(), all.end());
   }
-  found.sustained = sum / slowest;
+  found.sustained = std::min(kUnits * count * expected / slowest, 1.0);
 }
 
 } // namespace

@@ -2,17 +2,14 @@
 
 #include "fcdp/Analysis/Accesses.h"
 
+#include "fcdp/Analysis/Buffers.h"
+
 using namespace mlir;
 using namespace fcdp;
 
 Accesses::Accesses(ModuleOp module) {
-  for (auto state : module.getOps<StateOp>()) {
-    if (state.getRole() == StateRole::grad)
-      sums[state.getBucketAttr().getAttr()] = state.getSymNameAttr();
-    else if (state.getRole() == StateRole::node_grad ||
-             state.getRole() == StateRole::full_grad)
-      sums[state.getSymNameAttr()] = state.getSymNameAttr();
-  }
+  for (auto [name, state] : collectAccumulators(module))
+    sums[name] = state.getSymNameAttr();
   areStates = !sums.empty();
   if (!areStates)
     module.walk([&](AccumulateOp accumulate) {

@@ -5,8 +5,9 @@
 using namespace mlir;
 using namespace fcdp;
 
-llvm::DenseMap<StringAttr, StateOp> fcdp::collectAccumulators(ModuleOp module) {
-  llvm::DenseMap<StringAttr, StateOp> accumulators;
+llvm::MapVector<StringAttr, StateOp>
+fcdp::collectAccumulators(ModuleOp module) {
+  llvm::MapVector<StringAttr, StateOp> accumulators;
   for (auto state : module.getOps<StateOp>()) {
     if (state.getRole() == StateRole::grad)
       accumulators[state.getBucketAttr().getAttr()] = state;

@@ -6,6 +6,7 @@
 
 #include "dialects/Fcdp/Fcdp.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace fcdp {
 
@@ -24,7 +25,7 @@ void addStrides(AllGatherOp gather, int64_t &nodeStride, int64_t &localStride);
 /// Returns the states that accumulate gradients. The keys are the names that
 /// `fcdp.accumulate` uses: the bucket's name for a state of role `grad`, the
 /// state's own name for all others.
-llvm::DenseMap<mlir::StringAttr, StateOp>
+llvm::MapVector<mlir::StringAttr, StateOp>
 collectAccumulators(mlir::ModuleOp module);
 
 } // namespace fcdp

@@ -67,7 +67,7 @@ private:
   const MemoryTimeline &timelines;
   const FunctionTimeline &timeline;
   const StatePlan &states;
-  llvm::DenseMap<StringAttr, StateOp> accumulators;
+  llvm::MapVector<StringAttr, StateOp> accumulators;
   llvm::DenseMap<Operation *, Place> places;
   /// The places that the planner must not choose.
   llvm::DenseMap<Operation *, BufferAttr> given;

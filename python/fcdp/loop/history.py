@@ -9,7 +9,6 @@ have run, the one with the shorter steps is taken.
 import contextlib
 import json
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from fcdp.loop.cache import write_whole
-from fcdp.loop.install import find_install
 from fcdp.loop.library import call
+from fcdp.loop.prediction import predicted_steps
 
 PROFILED_STEPS = 5
 """Steps after the first whose operations are timed for a profile. They run a little slower on GPUs."""
@@ -100,13 +99,8 @@ def predict_planned(archive: Path, options: Sequence[str], profile: str) -> floa
 
 def _predict(program: Path, options: Sequence[str]) -> float | None:
     """Returns the seconds that fcdp-sim predicts for a step of `program`; None if it cannot."""
-    command = [find_install().compiler.with_name("fcdp-sim"), program, *options, "--json"]
-    try:
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-        [step] = json.loads(done.stdout)["steps"] if done.returncode == 0 else [{}]
-        return float(step["seconds"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    steps = predicted_steps(program, options)
+    return steps[0].get("seconds") if steps else None
 
 
 class StepWatch:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses how a step is planned if its user names no strategy, and says what was chosen."""
 
-import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -14,8 +12,8 @@ from typing import Any
 from torch import nn
 
 from fcdp.loop.cluster import ProbeRequest, describe_age, measured_cluster
-from fcdp.loop.install import find_install
 from fcdp.loop.job import Job
+from fcdp.loop.prediction import predicted_steps
 
 AUTO = "auto"
 _PRESET = "fcdp"
@@ -76,15 +74,10 @@ def _value(options: Sequence[str], name: str) -> str:
     return next((option.partition("=")[2] for option in reversed(options) if option.startswith(f"--{name}=")), "")
 
 
-def describe_choice(archive: Path | str, options: Sequence[str], planning: Planning, is_by_profile: bool) -> str:
+def describe_choice(archive: Path, options: Sequence[str], planning: Planning, is_by_profile: bool) -> str:
     """Returns two lines that say what was chosen, and what zero3 would take; "" if that is not known."""
     given = [option for option in options if not option.startswith("--strategy=")]
-    command = [find_install().compiler.with_name("fcdp-sim"), archive, *given, f"--compare=zero3,{AUTO}", "--json"]
-    try:
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-        steps = {step["strategy"]: step for step in json.loads(done.stdout)["steps"]} if done.returncode == 0 else {}
-    except (OSError, ValueError, KeyError):
-        steps = {}
+    steps = {step["strategy"]: step for step in predicted_steps(archive, [*given, f"--compare=zero3,{AUTO}"])}
     chosen, other = steps.get(AUTO), steps.get("zero3")
     if chosen is None or "seconds" not in chosen:
         return ""

@@ -7,7 +7,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -155,7 +155,7 @@ void CpuProber::measureUnderLoad(ProbedCluster &found) {
   at::NoGradGuard noGrad;
   std::vector<at::Tensor> matrices;
   for (int64_t i = 0; i < kColdMatrices; ++i)
-    matrices.push_back(at::ones({kUnitRows, kUnitRows}, at::kFloat));
+    matrices.push_back(at::zeros({kUnitRows, kUnitRows}, at::kFloat));
   size_t next = 0;
   auto take = [&]() -> at::Tensor & {
     return matrices[next++ % matrices.size()];

@@ -112,6 +112,7 @@ struct MappingTraits<Link> {
     // With any other sharing this key is refused as unknown.
     if (link.sharing == Sharing::switched)
       mapNumber<Count>(io, "ranks_per_switch", link.ranksPerSwitch);
+    mapNumber<PartialShare>(io, "collective_share", link.collectiveShare);
   }
 };
 template <>
@@ -152,6 +153,9 @@ struct MappingTraits<Cluster> {
     mapUnlessInherited(io, "intra", cluster.intra);
     mapUnlessInherited(io, "h2d", cluster.h2d);
     mapUnlessInherited(io, "d2h", cluster.d2h);
+    if (cluster.h2d.collectiveShare || cluster.d2h.collectiveShare)
+      io.setError("expected 'collective_share' of a link between ranks, got it "
+                  "for copies between host and device");
     // A base's tables do not apply to nodes of another size.
     if (cluster.collectives.ranksPerNode != cluster.ranksPerNode)
       cluster.collectives = {};

@@ -59,8 +59,12 @@ static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
     cost.seconds = std::max(cost.seconds, estimate(bytes).seconds);
   // A profile's compute times already include the processors that collectives
   // occupied.
-  if (!profile)
-    cost.processors = cluster.device.collectiveShare;
+  if (!profile) {
+    const Link &link =
+        cost.resource == Resource::inter ? cluster.inter : cluster.intra;
+    cost.processors =
+        link.collectiveShare.value_or(cluster.device.collectiveShare);
+  }
   return cost;
 }
 

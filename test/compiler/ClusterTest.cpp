@@ -391,6 +391,23 @@ TEST(Cluster, RefusesBadNumbers) {
             "got 'inf'");
 }
 
+TEST(Cluster, SharesOfCollectivesAreOfLinksBetweenRanks) {
+  auto cluster = parseCluster(
+      {change("sharing: node}", "sharing: node, collective_share: 0.4}"),
+       "two.yaml"});
+  ASSERT_TRUE(static_cast<bool>(cluster))
+      << llvm::toString(cluster.takeError());
+  EXPECT_EQ(cluster->inter.collectiveShare, 0.4);
+  EXPECT_EQ(cluster->intra.collectiveShare, std::nullopt);
+  EXPECT_EQ(
+      complain(change("sharing: node}", "sharing: node, collective_share: 1}")),
+      "two.yaml:13: error: expected a number of at least 0 and below 1, "
+      "got '1'");
+  EXPECT_EQ(complain(change("switch: 2}", "switch: 2, collective_share: 0.4}")),
+            "two.yaml:1: error: expected 'collective_share' of a link between "
+            "ranks, got it for copies between host and device");
+}
+
 TEST(Cluster, RefusesContradictions) {
   EXPECT_EQ(complain(change("ranks_per_switch: 2", "ranks_per_switch: 3")),
             "two.yaml:1: error: expected 'h2d.ranks_per_switch' to divide the "

@@ -735,6 +735,12 @@ TEST_F(CostModelTest, CollectivesHoldProcessorsUnlessMeasured) {
         model.costOfFlatGather(1000), model.costOfFlatReduction(1000)})
     EXPECT_EQ(collective.processors, 0.25);
   EXPECT_EQ(model.costOfStore(1000).processors, 0);
+  // A link may have a share of its own.
+  Cluster other = cluster;
+  other.inter.collectiveShare = 0.5;
+  CostModel links(other);
+  EXPECT_EQ(links.costOfGather(Axis::node, 2, 1000).processors, 0.5);
+  EXPECT_EQ(links.costOfReduction(Axis::local, 4, 1000).processors, 0.25);
   profile = std::make_shared<Profile>();
   EXPECT_EQ(cost(gather, argument).processors, 0);
 }

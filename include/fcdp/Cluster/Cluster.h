@@ -67,6 +67,9 @@ struct Link {
   /// the number of ranks per node. If it is greater than that, all ranks of a
   /// node share the link: the job uses a part of the node's devices.
   int64_t ranksPerSwitch = 0;
+  /// The share of a device's processors that collectives over this link take
+  /// from products meanwhile, if it is not the device's `collectiveShare`.
+  std::optional<double> collectiveShare;
 };
 
 /// The coding of values that are sent between nodes (docs/wires.md). The

@@ -32,6 +32,13 @@ TEST(LinkFit, FindsLatencyAndBandwidth) {
   EXPECT_NEAR(link.bandwidth, 5e8, 5e7);
 }
 
+TEST(LinkFit, KeepsTheTimeOfTheLargestSize) {
+  // A small message met other load.
+  LinkFigures link = fitLink({{1e3, 3.7e-3}, {6e4, 5.15e-3}, {5e5, 44.2e-3}});
+  EXPECT_GT(link.latency, 0);
+  EXPECT_NEAR(link.latency + 5e5 / link.bandwidth, 44.2e-3, 1e-9);
+}
+
 TEST(LinkFit, StaysALinkInNoise) {
   // Without latency, and faster than in proportion.
   LinkFigures link = fitLink({{1e3, 1e-6}, {1e6, 2e-3}});
@@ -271,6 +278,14 @@ TEST(Steady, RepeatsWhatScatters) {
   EXPECT_GT(time.scatter, 0.3);
 }
 
+TEST(Steady, TakesAtMostAsManyAsAllowed) {
+  size_t taken = 0;
+  const double samples[] = {1e-3, 2e-3, 3e-3};
+  SteadyTime time = takeSteady([&] { return samples[taken++]; }, 2, 3);
+  EXPECT_EQ(taken, 3u);
+  EXPECT_EQ(time.seconds, 2e-3);
+}
+
 TEST(Steady, TakesFewLongSamples) {
   // Two slow first runs do not count, however long they are.
   auto [time, taken] = steadyOf({0.9, 0.8, 0.3, 0.2, 0.25});
@@ -308,7 +323,7 @@ TEST(ProbedCluster, DescribesLinksOfNodesAndRanks) {
   cluster.f16 = 4e9;
   cluster.launchLatency = 1e-6;
   cluster.inter = SharedLink{{5e-5, 1e8}, 4};
-  cluster.intra = SharedLink{{2e-5, 3e8}, 1};
+  cluster.intra = SharedLink{{2e-5, 3e8}, 1, 0.25};
   cluster.h2d = {{1e-6, 5e9}, 2};
   cluster.d2h = {{1e-6, 4e9}, 1};
   cluster.codecRate = 1e9;
@@ -345,6 +360,7 @@ intra:
   bandwidth: 3e+08
   latency: 2e-05
   sharing: rank
+  collective_share: 0.25
 h2d:
   bandwidth: 1e+10
   latency: 1e-06

@@ -2,14 +2,18 @@
 #include "core/StepRecorder.h"
 #include "cpu/CpuBackend.h"
 #include "probe/ProbeCompute.h"
+#include "probe/ProbeLinks.h"
 #include "probe/ProbeProducts.h"
 #include "probe/Prober.h"
+#include "probe/RandomMatrix.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 #include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <functional>
 #include <vector>
 
 namespace fcdp::run {
@@ -17,19 +21,28 @@ namespace fcdp::run {
 namespace {
 
 constexpr size_t kMostTransfer = 4 << 20, kGrowth = 8;
-constexpr double kLongTransfer = 0.5; // seconds
-/// The seconds of a sample on all ranks. It is several times the slice of time
-/// for which a kernel lets one of several threads have a core.
-constexpr double kSampleSeconds = 0.012;
-/// The fewest samples of work and of a transfer, after one that does not count.
-constexpr size_t kLeastOfWork = 2, kLeastOfTransfer = 3;
+constexpr double kLongTransfer = 0.03; // seconds
+/// The seconds of a sample, and of work before and after it that does not
+/// count: ranks do not begin at the same moment, and each should meet the load
+/// of all others during its whole sample.
+constexpr double kSampleSeconds = 0.01, kAroundSample = 0.004;
+/// The fewest and the most samples of work, and the fewest of a transfer after
+/// one that does not count.
+constexpr size_t kLeastOfWork = 2, kMostOfWork = 3, kLeastOfTransfer = 3;
 /// The rows of the matrices whose products are work between two collectives,
 /// the seconds of that work, and how often it is measured.
 constexpr int64_t kUnitRows = 512;
 /// So many of these matrices, of 1 MiB, are more than a core's caches hold.
 constexpr int64_t kColdMatrices = 64;
 constexpr double kUnitSeconds = 0.03;
-constexpr int kUnits = 20;
+constexpr int kUnits = 24;
+/// The seconds of a sample by the clock, many times the slice of time for which
+/// a kernel lets one of several threads have a core.
+constexpr double kComparedSeconds = 0.1;
+/// The rows of the matrices with which the sharing of cores is measured.
+constexpr int64_t kSmallRows = 256;
+/// The greatest share of the processors that is written for a link.
+constexpr double kMostShare = 0.9;
 /// The resolution of the clock in seconds.
 constexpr double kTick = 1e-9;
 
@@ -45,15 +58,34 @@ public:
               const Work &work) override;
   void divideMemory(double available, ProbedCluster &found) override;
   void measureComputing(ProbedCluster &found) override;
-  void measureUnderLoad(ProbedCluster &found) override;
+  void measureUnderLoad(LinkProbe &links, ProbedCluster &found) override;
 
 private:
-  /// Returns the time of work that all ranks do at the same time. It is
-  /// repeated, so that ranks that share cores do so in each sample.
+  /// Returns the mean over ranks of a sample that all take at once.
+  SteadyTime takeOnAll(const std::function<double()> &sample);
+  /// Returns the time of work that all ranks do at the same time. Ranks that
+  /// share cores have one in turn, for slices of time as long as a sample. So
+  /// each reads how long it had one, which scatters less.
   SteadyTime timeOnAll(const Work &work);
-  /// Returns the mean over ranks of the seconds of `count` times `work`, at
-  /// least a tick of the clock.
-  double timeOnce(const Work &work, int count);
+  /// Returns how often all ranks can do `work` per second, by the clock.
+  /// `issue` issues transfers that run meanwhile. Each rank works for the same
+  /// time, not equally much: ranks that finish leave their cores to others.
+  double rateOnAll(const Work &work, const Work &issue = [] {});
+  /// Finds how long ranks wait for a core.
+  void measureSharing();
+  /// Returns the share of all rates that work on operands from memory reaches
+  /// while all ranks wait for the slowest at each collective, because ranks
+  /// that share cores are not equally fast at any moment.
+  double measureSustained(const Work &coldProduct);
+  /// Sets the share of the processors that gathers over a link take from
+  /// `work`, which has the rate `alone` without them.
+  void measureBeside(LinkProbe &links, Axis axis, StreamId stream,
+                     const Work &work, double alone,
+                     std::optional<SharedLink> &link);
+
+  /// The seconds by the clock in which a rank has a core for one, while all
+  /// ranks compute. At least 1.
+  double perOwnSecond = 1;
 };
 
 CpuProber::CpuProber(Job &job) : Prober(job) {
@@ -94,25 +126,76 @@ void CpuProber::divideMemory(double available, ProbedCluster &found) {
   found.hostMemory = half * job.mesh().locals;
 }
 
-double CpuProber::timeOnce(const Work &work, int count) {
-  job.barrier("begin of an operation of the probe");
-  double own = time({}, [&] {
-    for (int i = 0; i < count; ++i)
-      work();
-  });
-  return std::max(mean(own), kTick);
+/// Returns the seconds for which this thread has had a core.
+static double readOwnClock() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
+namespace {
+/// The seconds of one piece of work.
+struct Spent {
+  double passed; ///< by the clock
+  double own;    ///< with a core
+};
+} // namespace
+
+/// Works for `seconds` or a little longer.
+static Spent workFor(double seconds, const Work &work) {
+  const double begin = readClock(), ownBegin = readOwnClock();
+  for (int count = 1;; ++count) {
+    work();
+    double passed = readClock() - begin;
+    if (passed >= seconds)
+      return {std::max(passed, kTick) / count,
+              std::max(readOwnClock() - ownBegin, kTick) / count};
+  }
+}
+
+SteadyTime CpuProber::takeOnAll(const std::function<double()> &sample) {
+  return takeSteady(
+      [&] {
+        job.barrier("begin of an operation of the probe");
+        return mean(sample());
+      },
+      kLeastOfWork, kMostOfWork);
 }
 
 SteadyTime CpuProber::timeOnAll(const Work &work) {
-  work();
-  const int count = int(std::ceil(kSampleSeconds / timeOnce(work, 1)));
-  SteadyTime found =
-      takeSteady([&] { return timeOnce(work, count); }, kLeastOfWork);
-  return {found.seconds / count, found.scatter};
+  SteadyTime found = takeOnAll([&] {
+    workFor(kAroundSample, work);
+    double own = workFor(kSampleSeconds, work).own;
+    workFor(kAroundSample, work);
+    return own;
+  });
+  return {found.seconds * perOwnSecond, found.scatter};
+}
+
+double CpuProber::rateOnAll(const Work &work, const Work &issue) {
+  return takeOnAll([&] {
+           issue();
+           workFor(kAroundSample, work);
+           double passed = workFor(kComparedSeconds, work).passed;
+           workFor(kAroundSample, work);
+           finish();
+           return 1 / passed;
+         })
+      .seconds;
+}
+
+void CpuProber::measureSharing() {
+  at::Tensor left = makeRandomMatrix(c10::kCPU, DType::F32, kSmallRows,
+                                     kSmallRows),
+             product = left.clone();
+  Work work = [&] { at::mm_out(product, left, left); };
+  perOwnSecond = 1;
+  perOwnSecond = std::max(1 / rateOnAll(work) / timeOnAll(work).seconds, 1.0);
 }
 
 void CpuProber::measureComputing(ProbedCluster &found) {
   at::NoGradGuard noGrad;
+  measureSharing();
   auto time = [&](const Work &work) { return timeOnAll(work); };
   ProbedSpread &spread = found.spread;
   for (auto [type, rate] :
@@ -137,7 +220,7 @@ void CpuProber::measureComputing(ProbedCluster &found) {
   // Models are trained in these types.
   for (DType type : {DType::F32, DType::BF16}) {
     auto products = measureProducts(
-        c10::kCPU, type,
+        c10::kCPU, type, kSidesOfCpu,
         [&](const Work &, const Work &work) { return timeOnAll(work).seconds; },
         [] {}, found.launchLatency);
     found.products.insert(found.products.end(), products.begin(),
@@ -145,11 +228,38 @@ void CpuProber::measureComputing(ProbedCluster &found) {
   }
 }
 
-/// Operators were measured in the mean over ranks and with operands in caches.
-/// In a step, operands come from memory, and all ranks wait for the slowest at
-/// each collective, because ranks that share cores are not equally fast at any
-/// moment. So work as long as that of a unit takes longer.
-void CpuProber::measureUnderLoad(ProbedCluster &found) {
+double CpuProber::measureSustained(const Work &coldProduct) {
+  at::Tensor left = at::zeros({kUnitRows, kUnitRows}, at::kFloat),
+             right = left.clone(), product = left.clone();
+  const double expected =
+      timeOnAll([&] { at::mm_out(product, left, right); }).seconds;
+  const int count = int(std::ceil(kUnitSeconds / expected));
+  double slowest = 0;
+  for (int i = 0; i < kUnits; ++i) {
+    job.barrier("begin of the probe's work under load");
+    double own = time({}, [&] {
+      for (int j = 0; j < count; ++j)
+        coldProduct();
+    });
+    std::vector<double> all = job.gather({&own, 1}, "exchange of the probe");
+    slowest += *std::max_element(all.begin(), all.end());
+  }
+  return std::min(kUnits * count * expected / slowest, 1.0);
+}
+
+void CpuProber::measureBeside(LinkProbe &links, Axis axis, StreamId stream,
+                              const Work &work, double alone,
+                              std::optional<SharedLink> &link) {
+  if (!link)
+    return;
+  const double beside = rateOnAll(work, [&] {
+    links.issueGathers(axis, stream, *link,
+                       kComparedSeconds + 2 * kAroundSample);
+  });
+  link->processors = std::clamp(1 - beside / alone, 0.0, kMostShare);
+}
+
+void CpuProber::measureUnderLoad(LinkProbe &links, ProbedCluster &found) {
   if (job.mesh().size() == 1)
     return;
   at::NoGradGuard noGrad;
@@ -160,23 +270,16 @@ void CpuProber::measureUnderLoad(ProbedCluster &found) {
   auto take = [&]() -> at::Tensor & {
     return matrices[next++ % matrices.size()];
   };
-  const double expected = timeOnAll([&] {
-                            at::mm_out(matrices[0], matrices[1], matrices[2]);
-                          }).seconds;
-  const int count = int(std::ceil(kUnitSeconds / expected));
-  double slowest = 0;
-  for (int i = 0; i < kUnits; ++i) {
-    job.barrier("begin of the probe's work under load");
-    double own = time({}, [&] {
-      for (int j = 0; j < count; ++j) {
-        at::Tensor &product = take();
-        at::mm_out(product, take(), take());
-      }
-    });
-    std::vector<double> all = job.gather({&own, 1}, "exchange of the probe");
-    slowest += *std::max_element(all.begin(), all.end());
-  }
-  found.sustained = std::min(kUnits * count * expected / slowest, 1.0);
+  Work coldProduct = [&] {
+    at::Tensor &product = take();
+    at::mm_out(product, take(), take());
+  };
+  found.sustained = measureSustained(coldProduct);
+  const double alone = rateOnAll(coldProduct);
+  measureBeside(links, Axis::Node, StreamId::Inter, coldProduct, alone,
+                found.inter);
+  measureBeside(links, Axis::Local, StreamId::Intra, coldProduct, alone,
+                found.intra);
 }
 
 } // namespace

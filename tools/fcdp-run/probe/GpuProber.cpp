@@ -50,7 +50,7 @@ public:
   }
   void divideMemory(double available, ProbedCluster &found) override;
   void measureComputing(ProbedCluster &found) override;
-  void measureUnderLoad(ProbedCluster &found) override;
+  void measureUnderLoad(LinkProbe &, ProbedCluster &found) override;
   void beginLinks() override { usedBeforeLinks = gpu->usedBytes(); }
   void endLinks(ProbedCluster &found) override;
   bool joinWorld() override;
@@ -340,7 +340,7 @@ void GpuProber::measureComputing(ProbedCluster &found) {
   known.context += last - std::min(after, last);
 }
 
-void GpuProber::measureUnderLoad(ProbedCluster &found) {
+void GpuProber::measureUnderLoad(LinkProbe &, ProbedCluster &found) {
   c10::StreamGuard guard = useComputeStream();
   auto time = [&](const Work &work) {
     double own = timeBehind({StreamId::Compute}, [] {}, work);

@@ -16,16 +16,14 @@ constexpr double kLeastDeterminant = 1e-12;
 
 } // namespace
 
-static double lastingRate(const std::vector<TimedSize> &times) {
-  return std::max_element(times.begin(), times.end(),
-                          [](const TimedSize &p, const TimedSize &q) {
-                            return p.bytes < q.bytes;
-                          })
-      ->rate();
+static TimedSize findLargest(const std::vector<TimedSize> &times) {
+  return *std::max_element(
+      times.begin(), times.end(),
+      [](const TimedSize &p, const TimedSize &q) { return p.bytes < q.bytes; });
 }
 
 std::vector<TimedSize> withoutBursts(const std::vector<TimedSize> &times) {
-  double lasting = lastingRate(times);
+  double lasting = findLargest(times).rate();
   std::vector<TimedSize> kept;
   for (const TimedSize &time : times)
     if (time.rate() <= kBurst * lasting)
@@ -48,12 +46,17 @@ LinkFigures fitLink(const std::vector<TimedSize> &times) {
   bool isSolvable = determinant > kLeastDeterminant * one * xx;
   double latency = isSolvable ? (a * xx - b * x) / determinant : 0;
   double slope = isSolvable ? (one * b - x * a) / determinant : 0;
+  // Small sizes determine the latency. Their noise must not change the time of
+  // the largest.
+  TimedSize largest = findLargest(times);
+  if (latency >= 0 && slope > 0 && latency < largest.seconds / 2)
+    return {latency, largest.bytes / (largest.seconds - latency)};
   if (latency >= 0 && slope > 0)
     return {latency, 1 / slope};
   // This is noise: no size took longer than another, or a transfer without
   // bytes would take less than no time. The largest size determines the
   // bandwidth best.
-  return {0, latency < 0 && b > 0 ? xx / b : lastingRate(times)};
+  return {0, latency < 0 && b > 0 ? xx / b : findLargest(times).rate()};
 }
 
 uint32_t countSharers(double slowdown, uint32_t ranks) {

@@ -24,6 +24,8 @@ struct LinkFigures {
 struct SharedLink {
   LinkFigures each;
   uint32_t sharers = 1; ///< ranks that share it; divides those of a node
+  /// The share of a rank's processors that transfers take from computing.
+  double processors = 0;
 };
 
 /// Returns the number of the node's `ranks` that share a link. `slowdown` is

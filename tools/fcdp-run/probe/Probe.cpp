@@ -87,7 +87,7 @@ void probeCluster(const ProbeOptions &options, Job &job) {
   progress.show("measuring links");
   measureLinks(*prober, links, found);
   progress.show("measuring computing under load");
-  prober->measureUnderLoad(found);
+  prober->measureUnderLoad(links, found);
   progress.clear();
   if (job.rank() == 0) {
     // The description is printed, too, so that it is not lost if it cannot be

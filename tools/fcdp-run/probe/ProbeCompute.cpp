@@ -39,12 +39,18 @@ SteadyTime over(SteadyTime time, double count) {
 
 SteadyTime timeOfFlop(DType type, const SteadyTimer &time) {
   at::NoGradGuard noGrad;
-  for (int64_t rows = kLeastRows;; rows *= 2) {
+  for (int64_t rows = kLeastRows;;) {
     at::Tensor left = at::ones({rows, rows}, toScalarType(type));
     at::Tensor right = left.clone(), product = left.clone();
     SteadyTime found = time([&] { at::mm_out(product, left, right); });
     if (found.seconds >= kEnoughSeconds || rows >= kMostRows)
       return over(found, 2 * double(rows) * double(rows) * double(rows));
+    // Sizes that will not take long enough are left out.
+    double expected = found.seconds;
+    do {
+      rows *= 2;
+      expected *= 8;
+    } while (expected < kEnoughSeconds && rows < kMostRows);
   }
 }
 

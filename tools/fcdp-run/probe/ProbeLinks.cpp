@@ -18,6 +18,8 @@ constexpr size_t kBlock = 4 << 20;
 constexpr double kBothSeconds = 0.04, kSlowedDown = 1.1;
 /// The seconds of consecutive transfers together.
 constexpr double kRowSeconds = 0.01;
+/// The bytes of a rank's part in gathers that run beside other work.
+constexpr size_t kGathered = 1 << 20;
 /// The resolution of the clock, for work that takes less.
 constexpr double kLeastSeconds = 1e-9;
 
@@ -67,9 +69,6 @@ std::vector<TimedSize> LinkProbe::measureSizes(const Transfer &transfer,
                                                LinkScatter &scatter) {
   const TransferLimits limits = prober.limits();
   std::vector<TimedSize> times;
-  // Accessing memory for the first time takes longer.
-  transfer.issue(transfer.mostBytes);
-  prober.finish();
   size_t bytes = std::min(kLeastTransfer, transfer.mostBytes);
   int inRow = limits.mostInRow;
   while (true) {
@@ -138,6 +137,16 @@ SharedLink LinkProbe::measureCollectives(Axis axis, StreamId stream,
   // A gather within a node needs all ranks of the node.
   return axis == Axis::Node ? measureLink(gather, measured.gathers)
                             : SharedLink{fitLink(measured.gathers)};
+}
+
+void LinkProbe::issueGathers(Axis axis, StreamId stream, const SharedLink &link,
+                             double seconds) {
+  Collective gather = makeCollective(axis, stream);
+  gather.bytes = std::min(kGathered, prober.mostPart(job.mesh().size()));
+  gather.out = prober.device().deviceBase() + gather.bytes;
+  const double each = double(gather.bytes) / link.each.bandwidth;
+  for (int i = 0; i < int(std::ceil(seconds / each)); ++i)
+    prober.device().allGather(gather);
 }
 
 SharedLink LinkProbe::measureCopies(StreamId stream, LinkScatter &scatter) {

@@ -32,6 +32,11 @@ public:
                                 ProbedCollectives &measured,
                                 LinkScatter &scatter);
 
+  /// Issues gathers of `link` along `axis` that take about `seconds` if nothing
+  /// else runs. Does not wait for them.
+  void issueGathers(Axis axis, StreamId stream, const SharedLink &link,
+                    double seconds);
+
   /// Returns the bytes per second of a node's memory, if copies in both
   /// directions at once take longer than copies in one.
   std::optional<double> measureBothWays(const SharedLink &h2d,

@@ -49,8 +49,8 @@ OperatorRates measureOperators(c10::Device device,
   rates.launchLatency = timeEach(time, before, kLaunchesOfGpu,
                                  [&] { at::add_out(sum, one, one); });
   for (DType type : types) {
-    auto products =
-        measureProducts(device, type, time, before, rates.launchLatency);
+    auto products = measureProducts(device, type, kSidesOfGpu, time, before,
+                                    rates.launchLatency);
     rates.products.insert(rates.products.end(), products.begin(),
                           products.end());
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/ProbeProducts.h"
 
-#include "probe/RandomMatrix.h"
 #include "probe/TryWork.h"
 
 #include <ATen/ops/bmm.h>
@@ -57,10 +56,11 @@ static ProbedProduct measureProduct(c10::Device device, DType type,
 }
 
 std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
+                                           const ProductSides &sides,
                                            const DeviceTimer &time,
                                            const Work &before, double gap) {
   std::vector<ProbedProduct> products;
-  for (int64_t side = kLeastRowsOfGpu; side <= kMostRowsOfGpu; side *= 2) {
+  for (int64_t side = sides.least; side <= sides.most; side *= sides.growth) {
     int64_t thin = side / kThinness;
     // The square is the last, because its time decides whether to continue.
     int64_t part = side / kBatchDivisor;

@@ -77,7 +77,10 @@ std::string describeLink(const char *name, const SharedLink &link,
   return std::string(name) + ":" + comment + "\n" +
          entry("bandwidth", spell(link.each.bandwidth * link.sharers)) +
          entry("latency", spell(link.each.latency)) +
-         describeSharing(link.sharers, locals);
+         describeSharing(link.sharers, locals) +
+         (link.processors > 0
+              ? entry("collective_share", spell(link.processors))
+              : "");
 }
 
 /// Returns a table of collectives. A row has the bytes of the whole, of which a

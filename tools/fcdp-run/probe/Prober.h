@@ -37,6 +37,8 @@ struct TransferLimits {
   size_t leastSamples = kLeastSamples;
 };
 
+class LinkProbe;
+
 /// A device of a rank that is measured. Used by one thread. All ranks call the
 /// same functions in the same order.
 class Prober {
@@ -63,9 +65,10 @@ public:
   /// Replaces the groups of each axis by groups of all ranks. Returns false if
   /// their collectives are not measured.
   virtual bool joinWorld() { return false; }
-  /// Measures the device under sustained load. Called last, because clocks stay
-  /// low for some time.
-  virtual void measureUnderLoad(ProbedCluster &) {}
+  /// Measures the device under sustained load and, on CPUs, beside transfers
+  /// over the links that were found. Called last, because clocks stay low for
+  /// some time.
+  virtual void measureUnderLoad(LinkProbe &, ProbedCluster &) {}
   /// Called before and after the measurement of links between ranks.
   virtual void beginLinks() {}
   virtual void endLinks(ProbedCluster &) {}

@@ -10,7 +10,6 @@ namespace fcdp::run {
 
 namespace {
 
-constexpr size_t kMostSamples = 15;
 /// The total seconds of samples from which on the least number is enough.
 constexpr double kLongSeconds = 0.4;
 /// Samples with less scatter agree.
@@ -31,7 +30,8 @@ static SteadyTime summarize(const std::vector<double> &samples) {
   return time;
 }
 
-SteadyTime takeSteady(const std::function<double()> &sample, size_t least) {
+SteadyTime takeSteady(const std::function<double()> &sample, size_t least,
+                      size_t most) {
   std::vector<double> samples;
   double total = 0;
   while (true) {
@@ -41,7 +41,7 @@ SteadyTime takeSteady(const std::function<double()> &sample, size_t least) {
       continue;
     SteadyTime time = summarize(samples);
     if (time.scatter <= kAgreeing || total > kLongSeconds ||
-        samples.size() == kMostSamples)
+        samples.size() == most)
       return time;
   }
 }

@@ -18,12 +18,12 @@ struct SteadyTime {
 
 /// The first transfers over a link may be slow. The median of five samples
 /// leaves out two of them.
-constexpr size_t kLeastSamples = 5;
+constexpr size_t kLeastSamples = 5, kMostSamples = 15;
 
 /// Returns the time that `sample` measures, in seconds. It is taken `least`
-/// times, and more often while the samples are short and scatter.
+/// times, and up to `most` times while the samples are short and scatter.
 /// If `sample` returns the same on all ranks, all ranks stop together.
 SteadyTime takeSteady(const std::function<double()> &sample,
-                      size_t least = kLeastSamples);
+                      size_t least = kLeastSamples, size_t most = kMostSamples);
 
 } // namespace fcdp::run

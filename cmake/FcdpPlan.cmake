@@ -1,6 +1,6 @@
-# Makes the target `fcdp_plan_schema`: the headers that flatc makes of
-# runtime/plan/Plan.fbs, and FlatBuffers'. A folder that scripts/pack-runtime
-# made has both.
+# Makes the target `fcdp_plan_schema`: the headers that FcdpPlanHeader.cmake
+# makes of runtime/plan/Plan.fbs, and FlatBuffers'. A folder that
+# scripts/pack-runtime made has both.
 if(TARGET fcdp_plan_schema)
   return()
 endif()
@@ -22,9 +22,10 @@ if(NOT FCDP_FLATC)
 endif()
 set(generated ${CMAKE_BINARY_DIR}/generated)
 add_custom_command(
-  OUTPUT ${generated}/plan/Plan_generated.h ${generated}/plan/Plan_bfbs_generated.h
+  OUTPUT ${generated}/plan/Plan_generated.h ${generated}/plan/Plan_bfbs_generated.h ${generated}/plan/PlanUnions.h
   COMMAND ${CMAKE_COMMAND} -DOUT=${generated} -DFLATC=${FCDP_FLATC} -P ${CMAKE_CURRENT_LIST_DIR}/FcdpPlanHeader.cmake
   DEPENDS ${fcdp_root}/runtime/plan/Plan.fbs ${CMAKE_CURRENT_LIST_DIR}/FcdpPlanHeader.cmake
+          ${CMAKE_CURRENT_LIST_DIR}/FcdpPlanUnions.cmake
   COMMENT "Generating the plan's accessors")
 add_custom_target(fcdp_plan_header DEPENDS ${generated}/plan/Plan_generated.h)
 add_dependencies(fcdp_plan_schema fcdp_plan_header)

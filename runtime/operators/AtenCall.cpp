@@ -297,7 +297,7 @@ void AtenCall::run(StepState &state) {
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareAtenCall(const plan::AtenCallT &call) {
+PreparedOpPtr prepare(const plan::AtenCallT &call, StepState &) {
   return std::make_unique<AtenCall>(call);
 }
 

@@ -97,9 +97,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareClipping(const plan::ClipGradientsT &op,
-                                            const char *what,
-                                            StepState &state) {
+PreparedOpPtr prepare(const plan::ClipGradientsT &op, const char *what,
+                      StepState &state) {
   return std::make_unique<ClipGradients>(op, what, state);
 }
 

@@ -108,13 +108,11 @@ private:
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterDifferenceT &op,
-                                         StepState &state) {
+PreparedOpPtr prepare(const plan::OuterDifferenceT &op, StepState &state) {
   return std::make_unique<OuterDifference>(op, state);
 }
 
-std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterUpdateT &op,
-                                         StepState &state) {
+PreparedOpPtr prepare(const plan::OuterUpdateT &op, StepState &state) {
   return std::make_unique<OuterUpdate>(op, state);
 }
 

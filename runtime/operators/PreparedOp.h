@@ -16,37 +16,37 @@ public:
   virtual void run(StepState &state) = 0;
 };
 
+using PreparedOpPtr = std::unique_ptr<PreparedOp>;
+
 /// Prepares an operation, which messages call `what`. Throws std::runtime_error
 /// without the operation's name, which the caller adds.
-std::unique_ptr<PreparedOp> prepare(const plan::OpT &op, const char *what,
-                                    StepState &state);
+PreparedOpPtr prepare(const plan::OpT &op, const char *what, StepState &state);
 
-std::unique_ptr<PreparedOp> prepareAtenCall(const plan::AtenCallT &call);
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::WriteBufferT &op,
-                                            StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::LossT &op,
-                                            StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::CastT &op,
-                                            StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::PackBucketT &op,
-                                            StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AccumulateT &op,
-                                            StepState &state);
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AddT &op,
-                                            StepState &state);
-std::unique_ptr<PreparedOp> prepareUnscaling(const char *what,
-                                             StepState &state);
-std::unique_ptr<PreparedOp> prepareClipping(const plan::ClipGradientsT &op,
-                                            const char *what, StepState &state);
-std::unique_ptr<PreparedOp> prepareUpdate(const plan::ShardUpdateT &op,
-                                          StepState &state);
-std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterDifferenceT &op,
-                                         StepState &state);
-std::unique_ptr<PreparedOp> prepareOuter(const plan::OuterUpdateT &op,
-                                         StepState &state);
-/// Prepares an operation that the backend queues: a collective, a copy, a sum
-/// on another stream, or an event.
-std::unique_ptr<PreparedOp> prepareQueued(const plan::OpT &op, const char *what,
-                                          StepState &state);
+/// One for each table of the union OpBody, beside its class. A table without
+/// one does not compile. An operation of several ranks takes its name in
+/// messages, and one whose table has several kinds takes the kind.
+PreparedOpPtr prepare(const plan::AtenCallT &op, StepState &state);
+PreparedOpPtr prepare(const plan::WriteBufferT &op, StepState &state);
+PreparedOpPtr prepare(const plan::LossT &op, StepState &state);
+PreparedOpPtr prepare(const plan::CastT &op, StepState &state);
+PreparedOpPtr prepare(const plan::PackBucketT &op, StepState &state);
+PreparedOpPtr prepare(const plan::AccumulateT &op, StepState &state);
+PreparedOpPtr prepare(const plan::AddT &op, StepState &state);
+PreparedOpPtr prepare(const plan::UnscaleGradientsT &op, const char *what,
+                      StepState &state);
+PreparedOpPtr prepare(const plan::ClipGradientsT &op, const char *what,
+                      StepState &state);
+PreparedOpPtr prepare(const plan::ShardUpdateT &op, StepState &state);
+PreparedOpPtr prepare(const plan::OuterDifferenceT &op, StepState &state);
+PreparedOpPtr prepare(const plan::OuterUpdateT &op, StepState &state);
+PreparedOpPtr prepare(const plan::AllGatherT &op, const char *what,
+                      StepState &state);
+PreparedOpPtr prepare(const plan::ReduceScatterT &op, const char *what,
+                      StepState &state);
+PreparedOpPtr prepare(const plan::CacheCopyT &op, StepState &state);
+PreparedOpPtr prepare(const plan::EventT &op,
+                      plan::Kind<plan::OpBody::record> kind, StepState &state);
+PreparedOpPtr prepare(const plan::EventT &op,
+                      plan::Kind<plan::OpBody::wait> kind, StepState &state);
 
 } // namespace fcdp

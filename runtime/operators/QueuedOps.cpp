@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prepares collectives, copies, sums and events, which the backend queues on a
+// Prepares collectives, copies and events, which the backend queues on a
 // stream.
 #include "operators/PreparedOp.h"
 #include "plan/StatePlaces.h"
@@ -140,28 +140,6 @@ private:
   size_t bytes;
 };
 
-class QueuedAccumulate final : public PreparedOp {
-public:
-  QueuedAccumulate(const plan::AccumulateT &op, StepState &state)
-      : stream(toStream(op.stream)), in(state.address(op.in)),
-        out(state.address(op.out)), elements(op.elements),
-        add(op.mode == plan::AccumulateMode::add) {}
-  void run(StepState &state) override {
-    if (add)
-      state.backend.add(stream, reinterpret_cast<float *>(out),
-                        reinterpret_cast<const float *>(in), elements);
-    else
-      state.backend.copy(stream, out, in, elements * sizeof(float));
-  }
-
-private:
-  StreamId stream;
-  const std::byte *in;
-  std::byte *out;
-  size_t elements;
-  bool add;
-};
-
 class Record final : public PreparedOp {
 public:
   explicit Record(const plan::EventT &op) : op(op) {}
@@ -186,28 +164,30 @@ private:
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareQueued(const plan::OpT &op, const char *what,
-                                          StepState &state) {
-  switch (op.body.type) {
-  case plan::OpBody::all_gather:
-    if (op.body.Asall_gather()->wire == plan::Wire::delta)
-      return std::make_unique<DeltaGather>(*op.body.Asall_gather(), what,
-                                           state);
-    return std::make_unique<AllGather>(*op.body.Asall_gather(), what, state);
-  case plan::OpBody::reduce_scatter:
-    return std::make_unique<ReduceScatter>(*op.body.Asreduce_scatter(), what,
-                                           state);
-  case plan::OpBody::cache_store:
-    return std::make_unique<CacheCopy>(*op.body.Ascache_store(), state);
-  case plan::OpBody::cache_load:
-    return std::make_unique<CacheCopy>(*op.body.Ascache_load(), state);
-  case plan::OpBody::accumulate:
-    return std::make_unique<QueuedAccumulate>(*op.body.Asaccumulate(), state);
-  case plan::OpBody::record:
-    return std::make_unique<Record>(*op.body.Asrecord());
-  default:
-    return std::make_unique<Wait>(*op.body.Aswait());
-  }
+PreparedOpPtr prepare(const plan::AllGatherT &op, const char *what,
+                      StepState &state) {
+  if (op.wire == plan::Wire::delta)
+    return std::make_unique<DeltaGather>(op, what, state);
+  return std::make_unique<AllGather>(op, what, state);
+}
+
+PreparedOpPtr prepare(const plan::ReduceScatterT &op, const char *what,
+                      StepState &state) {
+  return std::make_unique<ReduceScatter>(op, what, state);
+}
+
+PreparedOpPtr prepare(const plan::CacheCopyT &op, StepState &state) {
+  return std::make_unique<CacheCopy>(op, state);
+}
+
+PreparedOpPtr prepare(const plan::EventT &op, plan::Kind<plan::OpBody::record>,
+                      StepState &) {
+  return std::make_unique<Record>(op);
+}
+
+PreparedOpPtr prepare(const plan::EventT &op, plan::Kind<plan::OpBody::wait>,
+                      StepState &) {
+  return std::make_unique<Wait>(op);
 }
 
 } // namespace fcdp

@@ -145,7 +145,7 @@ public:
       if (!typed.is_same(whole.grad))
         part.grad = typed.narrow(0, part.segment.begin, part.segment.elements);
       double rate = state.learningRate * rateFactor * part.segment.lrFactor;
-      visitOptimizer(optimizer, [&](const auto &settings) {
+      plan::visit(optimizer, [&](const auto &settings) {
         auto applyTo = [&](const Part &some) {
           apply(settings, some, rate, update);
         };
@@ -377,8 +377,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareUpdate(const plan::ShardUpdateT &op,
-                                          StepState &state) {
+PreparedOpPtr prepare(const plan::ShardUpdateT &op, StepState &state) {
   return std::make_unique<ShardUpdate>(op, state);
 }
 

@@ -120,6 +120,29 @@ private:
   bool add;
 };
 
+/// Accumulates on the stream of the reduction before it.
+class QueuedAccumulate final : public PreparedOp {
+public:
+  QueuedAccumulate(const plan::AccumulateT &op, StepState &state)
+      : stream(toStream(op.stream)), in(state.address(op.in)),
+        out(state.address(op.out)), elements(op.elements),
+        add(op.mode == plan::AccumulateMode::add) {}
+  void run(StepState &state) override {
+    if (add)
+      state.backend.add(stream, reinterpret_cast<float *>(out),
+                        reinterpret_cast<const float *>(in), elements);
+    else
+      state.backend.copy(stream, out, in, elements * sizeof(float));
+  }
+
+private:
+  StreamId stream;
+  const std::byte *in;
+  std::byte *out;
+  size_t elements;
+  bool add;
+};
+
 class Add final : public PreparedOp {
 public:
   Add(const plan::AddT &op, StepState &state)
@@ -134,33 +157,29 @@ private:
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::WriteBufferT &op,
-                                            StepState &) {
+PreparedOpPtr prepare(const plan::WriteBufferT &op, StepState &) {
   return std::make_unique<WriteBuffer>(op);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::LossT &op,
-                                            StepState &) {
+PreparedOpPtr prepare(const plan::LossT &op, StepState &) {
   return std::make_unique<KeepLoss>(op);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::CastT &op,
-                                            StepState &state) {
+PreparedOpPtr prepare(const plan::CastT &op, StepState &state) {
   return std::make_unique<Cast>(op, state);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::PackBucketT &op,
-                                            StepState &state) {
+PreparedOpPtr prepare(const plan::PackBucketT &op, StepState &state) {
   return std::make_unique<Pack>(op, state);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AccumulateT &op,
-                                            StepState &state) {
+PreparedOpPtr prepare(const plan::AccumulateT &op, StepState &state) {
+  if (op.stream != plan::Stream::compute)
+    return std::make_unique<QueuedAccumulate>(op, state);
   return std::make_unique<Accumulate>(op, state);
 }
 
-std::unique_ptr<PreparedOp> prepareTensorOp(const plan::AddT &op,
-                                            StepState &state) {
+PreparedOpPtr prepare(const plan::AddT &op, StepState &state) {
   return std::make_unique<Add>(op, state);
 }
 

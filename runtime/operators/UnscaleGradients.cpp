@@ -57,8 +57,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<PreparedOp> prepareUnscaling(const char *what,
-                                             StepState &state) {
+PreparedOpPtr prepare(const plan::UnscaleGradientsT &, const char *what,
+                      StepState &state) {
   return std::make_unique<UnscaleGradients>(what, state);
 }
 

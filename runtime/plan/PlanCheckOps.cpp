@@ -362,7 +362,7 @@ void OpChecker::check(const plan::ReduceScatterT &op) const {
 } // namespace
 
 void checkOp(const StepPlan &plan, size_t index, const RegionVisitor &visit) {
-  visitBody(*plan.ops[index], OpChecker(plan, index, visit));
+  plan::visit(plan.ops[index]->body, OpChecker(plan, index, visit));
 }
 
 /// Checks that all gathers over an axis are on one stream, and all reductions,
@@ -371,7 +371,7 @@ void checkCommunicators(const StepPlan &plan) {
   std::map<std::pair<plan::OpBody, plan::Axis>, plan::Stream> streams;
   for (size_t i = 0; i < plan.ops.size(); ++i) {
     plan::OpBody kind = plan.ops[i]->body.type;
-    visitBody(*plan.ops[i], [&](const auto &body) {
+    plan::visit(plan.ops[i]->body, [&](const auto &body) {
       if constexpr (requires { body.axis; }) {
         plan::Stream first =
             streams.emplace(std::pair(kind, body.axis), body.stream)

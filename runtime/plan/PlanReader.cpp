@@ -37,10 +37,10 @@ std::string describe(const plan::PlanT &plan, const plan::OpT &op) {
       op.modulePath.empty() ? "" : "module '" + op.modulePath + "'";
   if (!op.loc.empty())
     place += (place.empty() ? "" : ", ") + op.loc;
-  return visitBody(op,
-                   [&](const auto &body) {
-                     return describeBody(plan, op.body.type, body);
-                   }) +
+  return plan::visit(op.body,
+                     [&](const auto &body) {
+                       return describeBody(plan, op.body.type, body);
+                     }) +
          (place.empty() ? "" : " (" + place + ")");
 }
 

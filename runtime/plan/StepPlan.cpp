@@ -11,12 +11,12 @@ static_assert(size_t(plan::Stream::MAX) + 1 == kNumStreams);
 static_assert(size_t(plan::Axis::MAX) + 1 == kNumAxes);
 
 double learningRate(const plan::OptimizerUnion &optimizer) {
-  return visitOptimizer(optimizer, [](const auto &table) { return table.lr; });
+  return plan::visit(optimizer, [](const auto &table) { return table.lr; });
 }
 
 double weightDecay(const plan::OptimizerUnion &optimizer) {
-  return visitOptimizer(optimizer,
-                        [](const auto &table) { return table.weightDecay; });
+  return plan::visit(optimizer,
+                     [](const auto &table) { return table.weightDecay; });
 }
 
 double StepPlan::learningRate() const { return fcdp::learningRate(optimizer); }
@@ -117,7 +117,7 @@ const plan::State *findState(const plan::BucketT &bucket,
 }
 
 StreamId streamOf(const plan::OpT &op) {
-  return visitBody(op, [](const auto &body) {
+  return plan::visit(op.body, [](const auto &body) {
     if constexpr (requires { body.stream; })
       return toStream(body.stream);
     else
@@ -228,7 +228,7 @@ bool StepPlan::hasResiduals() const {
 
 bool StepPlan::codesMessages() const {
   return std::any_of(ops.begin(), ops.end(), [](const auto &op) {
-    return visitBody(*op, [](const auto &body) {
+    return plan::visit(op->body, [](const auto &body) {
       if constexpr (requires { body.wire; })
         return body.wire != plan::Wire::raw;
       else
@@ -239,7 +239,8 @@ bool StepPlan::codesMessages() const {
 
 bool StepPlan::uses(plan::OpBody kind, Axis axis) const {
   return std::any_of(ops.begin(), ops.end(), [&](const auto &op) {
-    return op->body.type == kind && visitBody(*op, [&](const auto &body) {
+    return op->body.type == kind &&
+           plan::visit(op->body, [&](const auto &body) {
              if constexpr (requires { body.axis; })
                return toAxis(body.axis) == axis;
              else

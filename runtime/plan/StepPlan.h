@@ -7,6 +7,7 @@
 
 #include "core/Backend.h"
 #include "core/Mesh.h"
+#include "plan/PlanUnions.h"
 #include "plan/Plan_generated.h"
 #include "plan/Reservations.h"
 
@@ -68,73 +69,6 @@ const plan::State *findState(const plan::BucketT &bucket, plan::StateRole role);
 uint32_t countParts(plan::Sharding sharding, const Mesh &mesh);
 /// Returns the number of the part that `place` owns.
 uint32_t partOf(plan::Sharding sharding, const Mesh &mesh, Place place);
-
-/// Calls `visit` with the table of an operation.
-template <typename Visit>
-decltype(auto) visitBody(const plan::OpT &op, Visit &&visit) {
-  switch (op.body.type) {
-  case plan::OpBody::aten_call:
-    return visit(*op.body.Asaten_call());
-  case plan::OpBody::write_buffer:
-    return visit(*op.body.Aswrite_buffer());
-  case plan::OpBody::loss:
-    return visit(*op.body.Asloss());
-  case plan::OpBody::cast:
-    return visit(*op.body.Ascast());
-  case plan::OpBody::pack:
-    return visit(*op.body.Aspack());
-  case plan::OpBody::accumulate:
-    return visit(*op.body.Asaccumulate());
-  case plan::OpBody::add:
-    return visit(*op.body.Asadd());
-  case plan::OpBody::clip_gradients:
-    return visit(*op.body.Asclip_gradients());
-  case plan::OpBody::shard_update:
-    return visit(*op.body.Asshard_update());
-  case plan::OpBody::all_gather:
-    return visit(*op.body.Asall_gather());
-  case plan::OpBody::reduce_scatter:
-    return visit(*op.body.Asreduce_scatter());
-  case plan::OpBody::cache_store:
-    return visit(*op.body.Ascache_store());
-  case plan::OpBody::cache_load:
-    return visit(*op.body.Ascache_load());
-  case plan::OpBody::unscale_gradients:
-    return visit(*op.body.Asunscale_gradients());
-  case plan::OpBody::outer_difference:
-    return visit(*op.body.Asouter_difference());
-  case plan::OpBody::outer_update:
-    return visit(*op.body.Asouter_update());
-  case plan::OpBody::record:
-    return visit(*op.body.Asrecord());
-  case plan::OpBody::wait:
-  case plan::OpBody::NONE: // refused
-    break;
-  }
-  return visit(*op.body.Aswait());
-}
-
-/// Calls `visit` with the table of the optimizer.
-template <typename Visit>
-decltype(auto) visitOptimizer(const plan::OptimizerUnion &optimizer,
-                              Visit &&visit) {
-  switch (optimizer.type) {
-  case plan::Optimizer::adamw:
-    return visit(*optimizer.Asadamw());
-  case plan::Optimizer::adamw8bit:
-    return visit(*optimizer.Asadamw8bit());
-  case plan::Optimizer::lion:
-    return visit(*optimizer.Aslion());
-  case plan::Optimizer::muon:
-    return visit(*optimizer.Asmuon());
-  case plan::Optimizer::adafactor:
-    return visit(*optimizer.Asadafactor());
-  case plan::Optimizer::sgd:
-  case plan::Optimizer::NONE: // refused
-    break;
-  }
-  return visit(*optimizer.Assgd());
-}
 
 double learningRate(const plan::OptimizerUnion &optimizer);
 /// Returns the weight decay of parameters without a group.

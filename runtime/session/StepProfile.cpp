@@ -62,9 +62,19 @@ bool isCollective(const plan::OpT &op) {
 struct SizeOf {
   const StepPlan &plan;
 
-  template <typename Body>
-  std::optional<uint64_t> operator()(const Body &) const {
-    return std::nullopt;
+  std::optional<uint64_t> operator()(const plan::AtenCallT &) const {
+    return {};
+  }
+  std::optional<uint64_t> operator()(const plan::WriteBufferT &) const {
+    return {};
+  }
+  std::optional<uint64_t> operator()(const plan::LossT &) const { return {}; }
+  std::optional<uint64_t> operator()(const plan::EventT &) const { return {}; }
+  std::optional<uint64_t> operator()(const plan::OuterDifferenceT &) const {
+    return {};
+  }
+  std::optional<uint64_t> operator()(const plan::OuterUpdateT &) const {
+    return {};
   }
   std::optional<uint64_t> operator()(const plan::AllGatherT &op) const {
     return op.in.bytes();
@@ -114,7 +124,7 @@ struct SizeOf {
 /// Returns "all_gather", or "all_gather_delta" for one that is coded.
 std::string operationKind(const plan::OpT &op) {
   std::string kind = plan::EnumNameOpBody(op.body.type);
-  visitBody(op, [&](const auto &body) {
+  plan::visit(op.body, [&](const auto &body) {
     if constexpr (requires { body.wire; })
       if (body.wire != plan::Wire::raw)
         kind += std::string("_") + plan::EnumNameWire(body.wire);
@@ -147,7 +157,7 @@ size_t StepProfile::getEntry(const plan::OpT &op,
     keys["kind"] = operationKind(op);
     if (isCollective(op))
       keys["axis"] = name(*axisOf(op));
-    keys["bytes"] = *visitBody(op, SizeOf{plan});
+    keys["bytes"] = *plan::visit(op.body, SizeOf{plan});
   }
   auto [found, isNew] = indices.try_emplace(keys.dump(), entries.size());
   if (isNew)
@@ -164,7 +174,7 @@ void StepProfile::measureCompute(const StepRecorder &recorder,
     const plan::OpT &op = *plan.ops[issues[i].op];
     waits += op.body.type == plan::OpBody::wait;
     const std::string &key = recorder.getKey(issues[i].op);
-    if (key.empty() && !visitBody(op, SizeOf{plan}))
+    if (key.empty() && !plan::visit(op.body, SizeOf{plan}))
       continue;
     samples.push_back({getEntry(op, key), spans[i].end - spans[i].begin,
                        axisOf(op), true, waits});

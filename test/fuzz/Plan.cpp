@@ -186,7 +186,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   for (const auto &function : plan.functions)
     for (size_t op = function->first; op < function->end; ++op)
-      visitBody(*plan.ops.at(op), Touch(plan));
+      plan::visit(plan.ops.at(op)->body, Touch(plan));
   return 0;
 }
 

@@ -101,6 +101,20 @@ TEST(StepPlanTest, EnumeratorsAreThoseOfTheBackend) {
   EXPECT_EQ(toAxis(plan::Axis::world), Axis::World);
 }
 
+TEST(StepPlanTest, VisitsTheTableThatAUnionHolds) {
+  StepPlan plan = linearStep(2, 2, 3).load();
+  for (const auto &op : plan.ops)
+    plan::visit(op->body, [&](const auto &table, auto kind) {
+      EXPECT_EQ(&table, op->body.value);
+      EXPECT_EQ(kind(), op->body.type);
+    });
+  plan::visit(plan.optimizer, [&](const auto &table) {
+    EXPECT_EQ(&table, plan.optimizer.value);
+  });
+  EXPECT_THROW(plan::visit(plan::OpBodyUnion(), [](const auto &) {}),
+               std::logic_error);
+}
+
 TEST(StepPlanTest, HashIsOfTheBytes) {
   // printf abc | sha1sum, and of nothing
   EXPECT_EQ(hashBytes(std::as_bytes(std::span("abc", 3))),

@@ -39,7 +39,7 @@ std::string activityOf(const plan::OpT &op) {
 }
 
 std::optional<size_t> bucketOf(const plan::OpT &op) {
-  return visitBody(op, [](const auto &body) -> std::optional<size_t> {
+  return plan::visit(op.body, [](const auto &body) -> std::optional<size_t> {
     if constexpr (requires { body.bucket; })
       return body.bucket;
     else

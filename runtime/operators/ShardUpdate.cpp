@@ -50,6 +50,10 @@ Part cut(const Part &whole, int64_t begin, int64_t elements) {
   return part;
 }
 
+bool updatesWhole(const plan::OptimizerUnion &optimizer) {
+  return optimizer.Asmuon() || optimizer.Asadafactor();
+}
+
 /// Returns the length of a piece, a multiple of all vector lengths. On a CPU a
 /// piece fits in the caches, and on a GPU it is long enough to hide its
 /// launches.

@@ -211,23 +211,25 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
     failCheck(where, "bucket '", bucket.name, "' is frozen");
   needs(plan::StateRole::grad);
   const plan::OptimizerUnion &optimizer = plan.optimizerOf(op);
-  for (plan::StateRole role : optimizerStates(optimizer))
+  const plan::OptimizerFacts facts = factsOf(optimizer);
+  for (plan::StateRole role : facts.states)
     needs(role);
   if (double base = plan.learningRate(), rate = learningRate(optimizer);
       base == 0 && rate != 0)
     failCheck(where, "expected a learning rate of 0, as the plan's, got ",
               rate);
-  bool hasBlocks = optimizer.type == plan::Optimizer::adamw8bit;
+  bool hasBlocks = facts.layout == plan::MemberLayout::blocks;
+  bool isOwned = facts.layout == plan::MemberLayout::owned;
   if (hasBlocks && bucket.shardElements % kStateBlock != 0)
     failCheck(where, "expected shards of whole blocks of ", kStateBlock,
               " elements, got ", bucket.shardElements);
   for (const auto &parameter : plan.parameters) {
     if (parameter->bucket != op.bucket)
       continue;
-    if (optimizer.Asmuon() && parameter->shape.size() != 2)
+    if (isOwned && parameter->shape.size() != 2)
       failCheck(where, "expected parameters of two dimensions, got '",
                 parameter->names[0], "' of shape ", toString(parameter->shape));
-    if (updatesWhole(optimizer))
+    if (isOwned || facts.layout == plan::MemberLayout::whole)
       checkWhole(*parameter, bucket);
     if (hasBlocks)
       checkBlocks(*parameter);

@@ -19,55 +19,16 @@ double weightDecay(const plan::OptimizerUnion &optimizer) {
                      [](const auto &table) { return table.weightDecay; });
 }
 
+plan::OptimizerFacts factsOf(const plan::OptimizerUnion &optimizer) {
+  return plan::visit(optimizer,
+                     [](const auto &table) { return plan::factsOf(table); });
+}
+
 double StepPlan::learningRate() const { return fcdp::learningRate(optimizer); }
 
 const plan::OptimizerUnion &
 StepPlan::optimizerOf(const plan::ShardUpdateT &op) const {
   return op.optimizer.type == plan::Optimizer::NONE ? optimizer : op.optimizer;
-}
-
-std::vector<plan::StateRole>
-optimizerStates(const plan::OptimizerUnion &optimizer) {
-  switch (optimizer.type) {
-  case plan::Optimizer::adamw:
-    return {plan::StateRole::exp_avg, plan::StateRole::exp_avg_sq};
-  case plan::Optimizer::lion:
-    return {plan::StateRole::exp_avg};
-  case plan::Optimizer::sgd:
-    if (optimizer.Assgd()->momentum != 0)
-      return {plan::StateRole::momentum_buffer};
-    return {};
-  case plan::Optimizer::muon:
-    return {plan::StateRole::momentum_buffer};
-  case plan::Optimizer::adamw8bit:
-    return {plan::StateRole::exp_avg_code, plan::StateRole::exp_avg_scale,
-            plan::StateRole::exp_avg_sq_code,
-            plan::StateRole::exp_avg_sq_scale};
-  case plan::Optimizer::adafactor:
-    return {plan::StateRole::row_var, plan::StateRole::col_var,
-            plan::StateRole::variance};
-  case plan::Optimizer::NONE:
-    break;
-  }
-  return {}; // refused
-}
-
-bool isOptimizerState(plan::StateRole role) {
-  switch (role) {
-  case plan::StateRole::exp_avg:
-  case plan::StateRole::exp_avg_sq:
-  case plan::StateRole::momentum_buffer:
-  case plan::StateRole::exp_avg_code:
-  case plan::StateRole::exp_avg_scale:
-  case plan::StateRole::exp_avg_sq_code:
-  case plan::StateRole::exp_avg_sq_scale:
-  case plan::StateRole::row_var:
-  case plan::StateRole::col_var:
-  case plan::StateRole::variance:
-    return true;
-  default:
-    return false;
-  }
 }
 
 uint32_t countParts(plan::Sharding sharding, const Mesh &mesh) {

@@ -73,26 +73,14 @@ uint32_t partOf(plan::Sharding sharding, const Mesh &mesh, Place place);
 double learningRate(const plan::OptimizerUnion &optimizer);
 /// Returns the weight decay of parameters without a group.
 double weightDecay(const plan::OptimizerUnion &optimizer);
-/// Returns whether each parameter of a bucket is whole in a shard, and is
-/// updated by itself.
-inline bool updatesWhole(const plan::OptimizerUnion &optimizer) {
-  return optimizer.type == plan::Optimizer::muon ||
-         optimizer.type == plan::Optimizer::adafactor;
-}
-
-/// Returns whether a state belongs to the optimizer, so that a checkpoint
-/// contains it.
-bool isOptimizerState(plan::StateRole role);
+/// Returns what the schema says about the optimizer.
+plan::OptimizerFacts factsOf(const plan::OptimizerUnion &optimizer);
 
 /// Returns whether a state belongs to outer steps.
 inline bool isOuterState(plan::StateRole role) {
   return role == plan::StateRole::outer ||
          role == plan::StateRole::outer_momentum;
 }
-
-/// Returns the states that the optimizer keeps for a bucket.
-std::vector<plan::StateRole>
-optimizerStates(const plan::OptimizerUnion &optimizer);
 
 /// Returns the stream that an operation works on, or on which a wait waits.
 StreamId streamOf(const plan::OpT &op);

@@ -16,17 +16,11 @@ namespace fcdp {
 
 namespace {
 
-bool hasSizeOfRate(const plan::OptimizerUnion &optimizer) {
-  return optimizer.type == plan::Optimizer::adamw ||
-         optimizer.type == plan::Optimizer::adamw8bit ||
-         optimizer.type == plan::Optimizer::lion;
-}
-
 bool mayLose(const StepPlan &plan, const plan::ShardUpdateT &update) {
   const plan::BucketT &bucket = *plan.buckets[update.bucket];
   const DType type = toDType(bucket.storage);
   return (type == DType::BF16 || type == DType::F16) &&
-         hasSizeOfRate(plan.optimizerOf(update)) &&
+         factsOf(plan.optimizerOf(update)).isRateSized &&
          !findState(bucket, plan::StateRole::master);
 }
 

@@ -86,7 +86,7 @@ void makeOptimizerState(StepState &state) {
         {at::zeros({}, at::TensorOptions(at::kFloat).device(state.device)), 0});
     for (const plan::State &kept : bucket->states)
       if ((kept.role() == plan::StateRole::master ||
-           isOptimizerState(kept.role())) &&
+           plan::isOptimizerState(kept.role())) &&
           kept.buf().bytes() != 0)
         state.flat(kept.buf(), int64_t(kept.buf().bytes()), DType::U8).zero_();
   }

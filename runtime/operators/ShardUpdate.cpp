@@ -2,12 +2,12 @@
 //
 // Runs the optimizer on this rank's shard, with PyTorch's own fused kernels.
 #include "core/Pieces.h"
-#include "operators/Adafactor.h"
-#include "operators/BlockStates.h"
-#include "operators/GradientScale.h"
-#include "operators/NewtonSchulz.h"
 #include "operators/PreparedOp.h"
-#include "operators/UpdateSegments.h"
+#include "optimizers/Adafactor.h"
+#include "optimizers/BlockStates.h"
+#include "optimizers/GradientScale.h"
+#include "optimizers/NewtonSchulz.h"
+#include "optimizers/UpdateSegments.h"
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>

@@ -64,6 +64,7 @@ RUNTIME = """
     runtime/plan
     runtime/checkpoint
     runtime/memory
+    runtime/optimizers
     runtime/operators
     runtime/step
     runtime/session

@@ -2,7 +2,7 @@
 //
 // The orthogonalization beside plain loops, and beside PyTorch's order of
 // operations bit for bit.
-#include "operators/NewtonSchulz.h"
+#include "optimizers/NewtonSchulz.h"
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>

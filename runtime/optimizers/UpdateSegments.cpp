@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/UpdateSegments.h"
+#include "optimizers/UpdateSegments.h"
 
 #include <algorithm>
 

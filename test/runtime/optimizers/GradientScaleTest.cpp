@@ -3,7 +3,7 @@
 // Compares updates whose gradients the fused kernel scales with updates that
 // follow a multiplication, bit by bit.
 
-#include "operators/GradientScale.h"
+#include "optimizers/GradientScale.h"
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/GradientScale.h"
+#include "optimizers/GradientScale.h"
 
 #include <ATen/ops/full.h>
 #include <cmath>

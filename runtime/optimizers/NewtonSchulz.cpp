@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/NewtonSchulz.h"
+#include "optimizers/NewtonSchulz.h"
 
-#include "operators/ScratchMemory.h"
+#include "optimizers/ScratchMemory.h"
 
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/linalg_vector_norm.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How a shard is cut, and that a cut changes no bit of an update.
-#include "operators/UpdateSegments.h"
+#include "optimizers/UpdateSegments.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/_fused_adamw.h>

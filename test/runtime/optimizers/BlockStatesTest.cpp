@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Moments in 8 bits beside plain loops.
-#include "operators/BlockStates.h"
+#include "optimizers/BlockStates.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Adafactor beside plain loops in f64, as torch.optim.Adafactor computes it.
-#include "operators/Adafactor.h"
+#include "optimizers/Adafactor.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>

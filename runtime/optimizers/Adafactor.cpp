@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/Adafactor.h"
+#include "optimizers/Adafactor.h"
 
-#include "operators/ScratchMemory.h"
+#include "optimizers/ScratchMemory.h"
 #include "plan/StatePlaces.h"
 
 #include <ATen/ops/linalg_vector_norm.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/BlockStates.h"
+#include "optimizers/BlockStates.h"
 
 #include <ATen/ops/abs.h>
 #include <ATen/ops/amax.h>

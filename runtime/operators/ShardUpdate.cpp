@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs the optimizer on this rank's shard, with PyTorch's own fused kernels.
-#include "core/Pieces.h"
 #include "operators/PreparedOp.h"
 #include "optimizers/Adafactor.h"
 #include "optimizers/BlockStates.h"
 #include "optimizers/GradientScale.h"
 #include "optimizers/NewtonSchulz.h"
-#include "optimizers/UpdateSegments.h"
+#include "optimizers/PieceUpdate.h"
+#include "plan/StatePlaces.h"
 
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
@@ -22,55 +22,9 @@ namespace fcdp {
 
 namespace {
 
-/// A segment of the shard and of its states. States that the optimizer does not
-/// have are undefined tensors.
-struct Part {
-  UpdateSegment segment;
-  at::Tensor parameter, grad, expAvg, expAvgSq, momentumBuffer;
-  at::Tensor expAvgCode, expAvgSqCode;
-  /// The scales of moments in 8 bits, one for each block.
-  at::Tensor expAvgScale, expAvgSqScale;
-  /// The second moments of one parameter, with Adafactor.
-  at::Tensor rowVar, colVar, variance;
-};
-
-/// Returns elements [begin, begin + elements) of `whole`.
-Part cut(const Part &whole, int64_t begin, int64_t elements) {
-  Part part = whole;
-  part.segment.begin += begin;
-  part.segment.elements = elements;
-  for (at::Tensor *tensor :
-       {&part.parameter, &part.grad, &part.expAvg, &part.expAvgSq,
-        &part.momentumBuffer, &part.expAvgCode, &part.expAvgSqCode})
-    if (tensor->defined())
-      *tensor = tensor->narrow(0, begin, elements);
-  for (at::Tensor *tensor : {&part.expAvgScale, &part.expAvgSqScale})
-    if (tensor->defined())
-      *tensor = tensor->narrow(0, begin / kStateBlock, elements / kStateBlock);
-  return part;
-}
-
 bool updatesWhole(const plan::OptimizerUnion &optimizer) {
   return optimizer.Asmuon() || optimizer.Asadafactor();
 }
-
-/// Returns the length of a piece, a multiple of all vector lengths. On a CPU a
-/// piece fits in the caches, and on a GPU it is long enough to hide its
-/// launches.
-int64_t pieceElementsOn(at::Device device) {
-  return pieceElements(device.is_cpu() ? 1 << 16 : 1 << 20);
-}
-
-/// The memory for one piece of each kind.
-enum PieceMemory {
-  kParameter,
-  kGrad,
-  kState,
-  kUpdate,
-  kScaled,
-  kDirection,
-  kNumMemories
-};
 
 /// Returns the most scratch memory that a parameter of a bucket needs.
 int64_t scratchOf(const StepPlan &plan, size_t bucket,
@@ -85,6 +39,16 @@ int64_t scratchOf(const StepPlan &plan, size_t bucket,
   return bytes;
 }
 
+/// Returns the number of elements that a parameter has of a state of factors.
+int64_t countFactors(plan::StateRole role, const UpdateSegment &parameter) {
+  Shape shape = {parameter.elements};
+  if (parameter.columns != 0)
+    shape = {parameter.elements / (parameter.rows * parameter.columns),
+             parameter.rows, parameter.columns};
+  std::optional<Shape> factors = stateShape(role, shape);
+  return factors ? numElements(*factors) : 0;
+}
+
 /// Used by the issuing thread only.
 class ShardUpdate final : public PreparedOp {
 public:
@@ -93,27 +57,12 @@ public:
         optimizer(state.plan.optimizerOf(op)),
         shard(flat(plan::StateRole::shard, state)),
         master(flat(plan::StateRole::master, state)),
-        whole{{},
-              master.defined() ? master : shard,
-              flat(plan::StateRole::grad, state),
-              flat(plan::StateRole::exp_avg, state),
-              flat(plan::StateRole::exp_avg_sq, state),
-              flat(plan::StateRole::momentum_buffer, state),
-              flat(plan::StateRole::exp_avg_code, state),
-              flat(plan::StateRole::exp_avg_sq_code, state),
-              flat(plan::StateRole::exp_avg_scale, state),
-              flat(plan::StateRole::exp_avg_sq_scale, state),
-              flat(plan::StateRole::row_var, state),
-              flat(plan::StateRole::col_var, state),
-              flat(plan::StateRole::variance, state)} {
-    auto cutShard = updatesWhole(optimizer) ? wholeSegments : updateSegments;
-    for (const UpdateSegment &segment :
-         cutShard(state.plan, op.bucket, state.place, weightDecay(optimizer))) {
-      parts.push_back(cut(whole, segment.begin, segment.elements));
-      parts.back().segment = segment;
-    }
-    if (optimizer.Asadafactor())
-      cutFactors();
+        states(factsOf(optimizer).states) {
+    whole.parameter = master.defined() ? master : shard;
+    whole.grad = whole.sum = flat(plan::StateRole::grad, state);
+    for (plan::StateRole role : states)
+      whole.states.push_back(flat(role, state));
+    cutParts(state);
     // libtorch's kernel of fused SGD updates f16 and bf16 wrongly on CPUs:
     // whole vectors of parameters get values unrelated to the gradients.
     isWidened = at::isReducedFloatingType(whole.parameter.scalar_type()) &&
@@ -123,8 +72,10 @@ public:
     bool isFused = (optimizer.Asadamw() || optimizer.Assgd()) && !isWidened &&
                    whole.grad.scalar_type() == whole.parameter.scalar_type();
     gradScale.emplace(op.gradScale, whole.grad, isFused);
-    if (isWidened || optimizer.Aslion() || optimizer.Asadamw8bit())
-      pieces = makePieces(state);
+    if (optimizer.Asadamw8bit())
+      pieces.emplace(whole, isWidened, /*numMemories=*/4, state.pieces);
+    else if (isWidened || optimizer.Aslion())
+      pieces.emplace(whole, isWidened, /*numMemories=*/2, state.pieces);
     if (optimizer.Asadamw8bit())
       makeCodecs(state);
     if (double base = state.plan.learningRate(); base != 0)
@@ -145,16 +96,16 @@ public:
     if (scratchBytes != 0)
       scratch =
           at::empty({scratchBytes}, whole.grad.options().dtype(at::kByte));
-    for (Part part : parts) {
+    for (UpdatePart part : parts) {
       if (!typed.is_same(whole.grad))
         part.grad = typed.narrow(0, part.segment.begin, part.segment.elements);
       double rate = state.learningRate * rateFactor * part.segment.lrFactor;
       plan::visit(optimizer, [&](const auto &settings) {
-        auto applyTo = [&](const Part &some) {
+        auto applyTo = [&](const UpdatePart &some) {
           apply(settings, some, rate, update);
         };
-        if (pieces.defined())
-          applyToPieces(part, applyTo);
+        if (pieces)
+          pieces->run(part, applyTo);
         else
           applyTo(part);
       });
@@ -177,20 +128,44 @@ private:
                  : at::Tensor();
   }
 
-  void apply(const plan::AdamWT &adamw, const Part &part, double rate,
+  /// Cuts the shard into segments, or into parameters, whose factors follow
+  /// each other.
+  void cutParts(StepState &state) {
+    auto cutShard = updatesWhole(optimizer) ? wholeSegments : updateSegments;
+    std::vector<int64_t> numFactors(states.size());
+    for (const UpdateSegment &of :
+         cutShard(state.plan, op.bucket, state.place, weightDecay(optimizer))) {
+      UpdatePart &part = parts.emplace_back();
+      part.segment = of;
+      part.parameter = whole.parameter.narrow(0, of.begin, of.elements);
+      part.grad = part.sum = whole.grad.narrow(0, of.begin, of.elements);
+      for (size_t i = 0; i < states.size(); ++i) {
+        if (!isFactor(states[i])) {
+          part.states.push_back(cutState(
+              whole.states[i], whole.parameter.numel(), of.begin, of.elements));
+          continue;
+        }
+        int64_t factors = countFactors(states[i], of);
+        int64_t begin = std::exchange(numFactors[i], numFactors[i] + factors);
+        part.states.push_back(whole.states[i].narrow(0, begin, factors));
+      }
+    }
+  }
+
+  void apply(const plan::AdamWT &adamw, const UpdatePart &part, double rate,
              UpdateState &update) const {
-    at::_fused_adamw_({part.parameter}, {part.grad}, {part.expAvg},
-                      {part.expAvgSq}, {}, {update.count}, rate, adamw.beta1,
+    at::_fused_adamw_({part.parameter}, {part.grad}, {part.states[0]},
+                      {part.states[1]}, {}, {update.count}, rate, adamw.beta1,
                       adamw.beta2, part.segment.weightDecay, adamw.eps,
                       /*amsgrad=*/false, /*maximize=*/false,
                       gradScale->divisor());
   }
 
-  void apply(const plan::SgdT &sgd, const Part &part, double rate,
+  void apply(const plan::SgdT &sgd, const UpdatePart &part, double rate,
              UpdateState &update) const {
     bool hasMomentum = sgd.momentum != 0;
     at::TensorList buffers =
-        hasMomentum ? at::TensorList(part.momentumBuffer) : at::TensorList();
+        hasMomentum ? at::TensorList(part.states[0]) : at::TensorList();
     at::_fused_sgd_({part.parameter}, {part.grad}, buffers,
                     part.segment.weightDecay, sgd.momentum, rate, sgd.dampening,
                     sgd.nesterov, /*maximize=*/false,
@@ -199,16 +174,16 @@ private:
 
   /// Updates with Lion (arXiv 2302.06675). Products are rounded before they are
   /// added, so that an element's bits do not depend on its place in a vector.
-  void apply(const plan::LionT &lion, const Part &part, double rate,
+  void apply(const plan::LionT &lion, const UpdatePart &part, double rate,
              UpdateState &) const {
-    at::Tensor update = memory(kUpdate, part.segment.elements);
-    at::Tensor scaled = memory(kScaled, part.segment.elements);
+    at::Tensor update = part.memories[0];
+    at::Tensor scaled = part.memories[1];
     auto mix = [&](at::Tensor target, double beta) {
       scaled.copy_(part.grad).mul_(1 - beta);
       target.mul_(beta).add_(scaled);
     };
-    mix(update.copy_(part.expAvg), lion.beta1);
-    mix(part.expAvg, lion.beta2);
+    mix(update.copy_(part.states[0]), lion.beta1);
+    mix(part.states[0], lion.beta2);
     at::Tensor parameter = part.parameter;
     parameter.mul_(1 - rate * part.segment.weightDecay);
     parameter.sub_(update.sign_().mul_(rate));
@@ -216,17 +191,15 @@ private:
 
   /// Updates as torchao.optim.AdamW8bit does, with products that are rounded
   /// before they are added.
-  void apply(const plan::AdamW8bitT &adamw, const Part &part, double rate,
+  void apply(const plan::AdamW8bitT &adamw, const UpdatePart &part, double rate,
              UpdateState &update) const {
     int64_t elements = part.segment.elements;
-    at::Tensor first = memory(kState, elements);
-    at::Tensor second = memory(kUpdate, elements);
-    at::Tensor scaled = memory(kScaled, elements);
+    at::Tensor first = part.memories[0], second = part.memories[1];
+    at::Tensor scaled = part.memories[2], direction = part.memories[3];
     at::Tensor indices = codeIndices.narrow(0, 0, elements);
     auto step = double(update.number + 1);
-    signedCodec->decode(first, part.expAvgCode, part.expAvgScale, indices);
-    unsignedCodec->decode(second, part.expAvgSqCode, part.expAvgSqScale,
-                          indices);
+    signedCodec->decode(first, part.states[0], part.states[1], indices);
+    unsignedCodec->decode(second, part.states[2], part.states[3], indices);
     scaled.copy_(part.grad).mul_(1 - adamw.beta1);
     first.mul_(adamw.beta1).add_(scaled);
     scaled.copy_(part.grad).mul_(part.grad).mul_(1 - adamw.beta2);
@@ -236,24 +209,22 @@ private:
     parameter.mul_(1 - rate * part.segment.weightDecay);
     scaled.copy_(second).sqrt_();
     scaled.div_(std::sqrt(1 - std::pow(adamw.beta2, step))).add_(adamw.eps);
-    at::Tensor direction = memory(kDirection, elements);
     direction.copy_(first).div_(scaled);
     direction.mul_(rate / (1 - std::pow(adamw.beta1, step)));
     parameter.sub_(direction);
 
-    signedCodec->encode(part.expAvgCode, part.expAvgScale, first, indices,
-                        scaled);
-    unsignedCodec->encode(part.expAvgSqCode, part.expAvgSqScale, second,
-                          indices, scaled);
+    signedCodec->encode(part.states[0], part.states[1], first, indices, scaled);
+    unsignedCodec->encode(part.states[2], part.states[3], second, indices,
+                          scaled);
   }
 
   /// Updates with Muon, as torch.optim.Muon does. Leaves its direction in the
   /// gradient.
-  void apply(const plan::MuonT &muon, const Part &part, double rate,
+  void apply(const plan::MuonT &muon, const UpdatePart &part, double rate,
              UpdateState &) const {
     std::array<int64_t, 2> shape = {part.segment.rows, part.segment.columns};
     at::Tensor grad = part.grad.view(shape);
-    at::Tensor momentum = part.momentumBuffer.view(shape);
+    at::Tensor momentum = part.states[0].view(shape);
     momentum.lerp_(grad, 1 - muon.momentum);
     if (muon.nesterov)
       grad.lerp_(momentum, muon.momentum);
@@ -263,96 +234,19 @@ private:
     parameter.add_(grad, -rate * adjustedRate(muon, shape));
   }
 
-  /// Gives each parameter its second moments, which follow each other.
-  void cutFactors() {
-    int64_t row = 0, column = 0, other = 0;
-    auto next = [](const at::Tensor &from, int64_t &begin, int64_t elements) {
-      return from.narrow(0, std::exchange(begin, begin + elements), elements);
-    };
-    for (Part &part : parts) {
-      const UpdateSegment &of = part.segment;
-      bool isFactored = of.columns != 0;
-      part.rowVar =
-          next(whole.rowVar, row, isFactored ? of.elements / of.columns : 0);
-      part.colVar =
-          next(whole.colVar, column, isFactored ? of.elements / of.rows : 0);
-      part.variance = next(whole.variance, other, isFactored ? 0 : of.elements);
-    }
-  }
-
-  void apply(const plan::AdafactorT &adafactor, const Part &part, double rate,
-             UpdateState &update) const {
+  void apply(const plan::AdafactorT &adafactor, const UpdatePart &part,
+             double rate, UpdateState &update) const {
     const UpdateSegment &of = part.segment;
-    updateAdafactor({part.parameter, part.grad,
-                     whole.grad.narrow(0, of.begin, of.elements), of.rows,
-                     of.columns, part.rowVar, part.colVar, part.variance,
+    updateAdafactor({part.parameter, part.grad, part.sum, of.rows, of.columns,
+                     part.states[0], part.states[1], part.states[2],
                      of.weightDecay},
                     adafactor, rate, update.number + 1, scratch);
-  }
-
-  /// Returns the step's memory for pieces, with a row for each kind.
-  at::Tensor makePieces(StepState &state) const {
-    at::ScalarType type =
-        isWidened ? at::kFloat : whole.parameter.scalar_type();
-    at::Tensor &rows = state.pieces[type];
-    if (!rows.defined())
-      rows = at::empty({kNumMemories, pieceElementsOn(state.device)},
-                       whole.parameter.options().dtype(type));
-    return rows;
   }
 
   void makeCodecs(StepState &state) {
     signedCodec.emplace(/*isSigned=*/true, state.device);
     unsignedCodec.emplace(/*isSigned=*/false, state.device);
-    at::Tensor &indices = state.pieces[at::kInt];
-    if (!indices.defined())
-      indices = at::empty({pieceElementsOn(state.device)},
-                          whole.grad.options().dtype(at::kInt));
-    codeIndices = indices;
-  }
-
-  at::Tensor memory(PieceMemory kind, int64_t elements) const {
-    return pieces.select(0, kind).narrow(0, 0, elements);
-  }
-
-  /// Calls `update` with each piece of a segment.
-  template <typename Update>
-  void applyToPieces(const Part &part, Update update) const {
-    forEachPiece(part.segment.elements, pieces.size(1),
-                 [&](int64_t begin, int64_t elements) {
-                   Part piece = cut(part, begin, elements);
-                   if (isWidened)
-                     updateWidened(piece, update);
-                   else
-                     update(piece);
-                 });
-  }
-
-  /// Updates a piece of f16 or bf16 in f32, and rounds each result once, as the
-  /// kernel of AdamW does.
-  template <typename Update>
-  void updateWidened(const Part &piece, Update update) const {
-    auto widen = [&](PieceMemory kind, const at::Tensor &narrow) {
-      return narrow.defined()
-                 ? memory(kind, piece.segment.elements).copy_(narrow)
-                 : at::Tensor();
-    };
-    Part wide = piece;
-    wide.parameter = widen(kParameter, piece.parameter);
-    wide.grad = widen(kGrad, piece.grad);
-    if (piece.expAvgCode.defined()) {
-      update(wide);
-      piece.parameter.copy_(wide.parameter);
-      return;
-    }
-    // Any other optimizer that is updated in pieces has one state.
-    at::Tensor Part::*state =
-        piece.expAvg.defined() ? &Part::expAvg : &Part::momentumBuffer;
-    wide.*state = widen(kState, piece.*state);
-    update(wide);
-    piece.parameter.copy_(wide.parameter);
-    if ((piece.*state).defined())
-      (piece.*state).copy_(wide.*state);
+    codeIndices = state.pieces.row(at::kInt, 0);
   }
 
   const plan::ShardUpdateT &op;
@@ -361,16 +255,18 @@ private:
   /// The factor on the step's learning rate.
   double rateFactor = 1;
   at::Tensor shard, master;
+  /// The roles of the optimizer's states.
+  std::span<const plan::StateRole> states;
   /// The whole shard. Its parameter is the memory that the optimizer updates:
   /// the master, if there is one, or the shard.
-  Part whole;
+  UpdatePart whole;
   /// One part, unless parameters of the bucket have different settings.
-  std::vector<Part> parts;
+  std::vector<UpdatePart> parts;
   /// Whether pieces are computed in f32.
   bool isWidened = false;
   std::optional<GradientScale> gradScale;
-  /// Undefined if segments are updated as a whole.
-  at::Tensor pieces;
+  /// None if segments are updated as a whole.
+  std::optional<PieceUpdate> pieces;
   /// The codecs of moments in 8 bits.
   std::optional<BlockCodec> signedCodec, unsignedCodec;
   at::Tensor codeIndices;

@@ -7,10 +7,10 @@
 #include "core/OnNonfinite.h"
 #include "operators/LossLog.h"
 #include "operators/TorchTypes.h"
+#include "optimizers/PieceUpdate.h"
 #include "plan/StepPlan.h"
 
 #include <ATen/core/stack.h>
-#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -59,9 +59,8 @@ struct StepState {
   /// Whether a step whose scaled gradients overflow on any rank makes no
   /// update.
   bool skipsOverflow = false;
-  /// Scratch memory for updates of pieces of a shard, by type. All updates
-  /// share it, because they run one after another on one stream.
-  std::map<at::ScalarType, at::Tensor> pieces = {};
+  /// Scratch memory for updates of pieces of a shard.
+  PieceMemory pieces = PieceMemory(device);
   /// Scratch memory for outer steps on pieces of a bucket, in f32.
   at::Tensor outerPieces = {};
   /// Whether the updates of this step leave everything unchanged. Equal on all

@@ -18,9 +18,9 @@ namespace fcdp {
 
 /// Optimizer state of one bucket that is not in an arena.
 struct UpdateState {
-  /// AdamW's step count, as a tensor of one f32 as in PyTorch.
+  /// The number of updates, as a tensor of one f32 as in PyTorch.
   at::Tensor count;
-  /// The same number on the host. SGD uses only this one.
+  /// The same number on the host.
   int64_t number = 0;
 };
 

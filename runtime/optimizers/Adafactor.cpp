@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizers/Adafactor.h"
 
+#include "optimizers/Optimizer.h"
 #include "optimizers/ScratchMemory.h"
 #include "plan/StatePlaces.h"
 
@@ -155,6 +156,37 @@ void updateAdafactor(const AdafactorPart &part,
                      const plan::AdafactorT &settings, double rate,
                      int64_t step, const at::Tensor &scratch) {
   Update(part, settings, step, scratch).run(rate);
+}
+
+namespace {
+
+class Adafactor final : public Optimizer {
+public:
+  Adafactor(const plan::AdafactorT &settings, const OptimizedShard &shard)
+      : settings(settings), scratchBytes(mostBytes(shard, adafactorBytes)) {}
+
+  UpdateNeeds needs() const override {
+    return {.unit = UpdateNeeds::Unit::Parameter, .scratchBytes = scratchBytes};
+  }
+
+  void update(const UpdatePart &part, const UpdateStep &step) const override {
+    const UpdateSegment &of = part.segment;
+    updateAdafactor({part.parameter, part.grad, part.sum, of.rows, of.columns,
+                     part.states[0], part.states[1], part.states[2],
+                     of.weightDecay},
+                    settings, step.rate, step.number, step.scratch);
+  }
+
+private:
+  const plan::AdafactorT &settings;
+  const int64_t scratchBytes;
+};
+
+} // namespace
+
+std::unique_ptr<Optimizer> makeOptimizer(const plan::AdafactorT &settings,
+                                         const OptimizedShard &shard) {
+  return std::make_unique<Adafactor>(settings, shard);
 }
 
 } // namespace fcdp

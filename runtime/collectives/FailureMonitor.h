@@ -5,9 +5,9 @@
 // the store.
 #pragma once
 
-#include "collectives/KeyValueStore.h"
 #include "core/Failure.h"
 #include "core/Mesh.h"
+#include "store/KeyValueStore.h"
 
 #include <functional>
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/GlooStore.h"
-#include "collectives/Milliseconds.h"
+#include "store/Milliseconds.h"
 
 namespace fcdp {
 namespace {

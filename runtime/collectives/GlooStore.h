@@ -4,7 +4,7 @@
 // includes torch, so only this folder may include it.
 #pragma once
 
-#include "collectives/StoreClient.h"
+#include "store/StoreClient.h"
 
 #include <memory>
 #include <torch/csrc/distributed/c10d/Store.hpp>

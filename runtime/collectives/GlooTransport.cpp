@@ -2,8 +2,8 @@
 
 #include "collectives/GlooTransport.h"
 #include "collectives/GroupProof.h"
-#include "collectives/Milliseconds.h"
-#include "collectives/TcpStore.h"
+#include "store/Milliseconds.h"
+#include "store/TcpStore.h"
 
 #include <ATen/ops/from_blob.h>
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/GroupProof.h"
-#include "collectives/Secret.h"
+#include "store/Secret.h"
 
 namespace fcdp {
 namespace {

@@ -5,13 +5,13 @@
 #include "collectives/FailureMonitor.h"
 #include "collectives/GlooStore.h"
 #include "collectives/GlooTransport.h"
-#include "collectives/LocalAddress.h"
 #include "collectives/Rendezvous.h"
-#include "collectives/Secret.h"
-#include "collectives/StoreAddress.h"
-#include "collectives/StoreClient.h"
-#include "collectives/StoreServer.h"
-#include "collectives/TcpStore.h"
+#include "store/LocalAddress.h"
+#include "store/Secret.h"
+#include "store/StoreAddress.h"
+#include "store/StoreClient.h"
+#include "store/StoreServer.h"
+#include "store/TcpStore.h"
 
 #include <array>
 #include <atomic>

@@ -4,8 +4,8 @@
 // of all others, and reaches the same verdict.
 #pragma once
 
-#include "collectives/KeyValueStore.h"
 #include "core/Mesh.h"
+#include "store/KeyValueStore.h"
 
 namespace fcdp {
 

@@ -3,9 +3,9 @@
 
 #include "checkpoint/CheckpointFolders.h"
 #include "checkpoint/RankFile.h"
-#include "collectives/KeyValueStore.h"
 #include "core/Thread.h"
 #include "session/SessionClock.h"
+#include "store/KeyValueStore.h"
 
 #include <ATen/ops/empty.h>
 #include <algorithm>

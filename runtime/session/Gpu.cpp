@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Gpu.h"
 
-#include "collectives/LocalAddress.h"
 #include "cuda/CudaBackend.h"
 #include "nccl/NcclAxes.h"
 #include "nccl/NcclMemory.h"
 #include "session/TorchCuda.h"
+#include "store/LocalAddress.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -6,8 +6,8 @@
 #include "session/Gpu.h"
 
 #include "collectives/InProcessTransport.h"
-#include "collectives/MemoryStore.h"
 #include "fake/Machine.h"
+#include "store/MemoryStore.h"
 
 #include <algorithm>
 #include <array>

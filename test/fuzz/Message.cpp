@@ -12,8 +12,8 @@
 
 #include "codec/MessageCodec.h"
 #include "codec/Quantizer.h"
-#include "collectives/Secret.h"
-#include "collectives/StoreMessage.h"
+#include "store/Secret.h"
+#include "store/StoreMessage.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -57,6 +57,7 @@ RUNTIME = """
     runtime/include/fcdp
     runtime/core
     runtime/codec
+    runtime/store
     runtime/collectives
     runtime/cpu
     runtime/cuda

@@ -3,7 +3,7 @@
 // Time limits are a twentieth of the real ones.
 
 #include "collectives/FailureMonitor.h"
-#include "MemoryStore.h"
+#include "store/MemoryStore.h"
 
 #include <gtest/gtest.h>
 

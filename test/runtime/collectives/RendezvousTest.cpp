@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "collectives/Rendezvous.h"
-#include "MemoryStore.h"
+#include "store/MemoryStore.h"
 
 #include <gtest/gtest.h>
 #include <thread>

@@ -5,10 +5,10 @@
 
 #include "Conformance.h"
 #include "collectives/InProcessTransport.h"
-#include "collectives/MemoryStore.h"
 #include "cuda/CudaBackend.h"
 #include "fake/Machine.h"
 #include "nccl/NcclAxes.h"
+#include "store/MemoryStore.h"
 
 namespace fcdp {
 

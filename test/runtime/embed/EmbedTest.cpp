@@ -2,10 +2,10 @@
 //
 // The C interface: its errors in this process, and the C example on 2 x 2 ranks
 // beside fcdp-run.
-#include "collectives/TcpStore.h"
 #include "fcdp/session.h"
 #include "plan/Archive.h"
 #include "plan/FakeStep.h"
+#include "store/TcpStore.h"
 
 #include <array>
 #include <atomic>

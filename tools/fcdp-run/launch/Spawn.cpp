@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launch/Spawn.h"
 
-#include "collectives/Secret.h"
-#include "collectives/StoreServer.h"
 #include "core/FileDescriptor.h"
 #include "core/Thread.h"
 #include "launch/ErrorLines.h"
 #include "launch/StopSignals.h"
 #include "output/Failure.h"
 #include "output/Progress.h"
+#include "store/Secret.h"
+#include "store/StoreServer.h"
 
 #include <algorithm>
 #include <cerrno>

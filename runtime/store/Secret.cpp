@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/Secret.h"
+#include "store/Secret.h"
 
 #include <c10/util/hash.h>
 #include <cerrno>

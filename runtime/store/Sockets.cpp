@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/Sockets.h"
+#include "store/Sockets.h"
 
 #include <cerrno>
 #include <cstring>

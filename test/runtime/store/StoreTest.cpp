@@ -2,12 +2,12 @@
 //
 // The job's store over TCP, and strangers at its port.
 
-#include "collectives/Secret.h"
-#include "collectives/Sockets.h"
-#include "collectives/StoreAddress.h"
-#include "collectives/StoreClient.h"
-#include "collectives/StoreServer.h"
-#include "collectives/TcpStore.h"
+#include "store/Secret.h"
+#include "store/Sockets.h"
+#include "store/StoreAddress.h"
+#include "store/StoreClient.h"
+#include "store/StoreServer.h"
+#include "store/TcpStore.h"
 
 #include <algorithm>
 #include <chrono>

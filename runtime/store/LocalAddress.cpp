@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/LocalAddress.h"
+#include "store/LocalAddress.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/StoreAddress.h"
-#include "collectives/Secret.h"
-#include "collectives/TcpStore.h"
+#include "store/StoreAddress.h"
+#include "store/Secret.h"
+#include "store/TcpStore.h"
 
 #include <chrono>
 #include <cmath>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "collectives/KeyValueStore.h"
-#include "collectives/StoreMessage.h"
 #include "core/FileDescriptor.h"
+#include "store/KeyValueStore.h"
+#include "store/StoreMessage.h"
 
 #include <cstdint>
 #include <mutex>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/StoreMessage.h"
-#include "collectives/Secret.h"
+#include "store/StoreMessage.h"
+#include "store/Secret.h"
 
 #include <stdexcept>
 

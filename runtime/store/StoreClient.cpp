@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/StoreClient.h"
-#include "collectives/Secret.h"
-#include "collectives/Sockets.h"
+#include "store/StoreClient.h"
+#include "store/Secret.h"
+#include "store/Sockets.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/StoreServer.h"
-#include "collectives/Secret.h"
-#include "collectives/Sockets.h"
-#include "collectives/StoreMessage.h"
+#include "store/StoreServer.h"
 #include "core/Thread.h"
+#include "store/Secret.h"
+#include "store/Sockets.h"
+#include "store/StoreMessage.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "collectives/TcpStore.h"
-#include "collectives/Milliseconds.h"
-#include "collectives/Sockets.h"
+#include "store/TcpStore.h"
 #include "core/Thread.h"
+#include "store/Milliseconds.h"
+#include "store/Sockets.h"
 
 #include <c10/util/Exception.h>
 #include <c10/util/Logging.h>

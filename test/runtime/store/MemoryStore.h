@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "collectives/KeyValueStore.h"
+#include "store/KeyValueStore.h"
 
 #include <chrono>
 #include <condition_variable>

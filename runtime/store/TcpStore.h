@@ -5,7 +5,7 @@
 // header includes torch, so only this folder may include it.
 #pragma once
 
-#include "collectives/KeyValueStore.h"
+#include "store/KeyValueStore.h"
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 

@@ -61,7 +61,7 @@ SmallVector<Access> Accesses::get(Operation *op) const {
     return accesses;
   for (Value operand : op->getOperands())
     if (Operation *view = operand.getDefiningOp(); isStateView(view))
-      accesses.push_back({getStorage(view).getAttr(), /*isWrite=*/false});
+      addEffects(view, accesses);
   addEffects(op, accesses);
   return accesses;
 }

@@ -4,6 +4,7 @@
 // each operation, state role and stream occurs, and each must then have its
 // interfaces, its cost, its proof and its place in the runtime's schema.
 
+#include "CoveringSteps.h"
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Cluster/CostModel.h"
 #include "fcdp/Conversion/Plan.h"
@@ -18,101 +19,6 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// Two units with a cast between parameter and use, a parameter in a narrow
-/// type, and a buffer that the step writes.
-constexpr const char *kStep = R"(
-module attributes {fcdp.phase = #fcdp.phase<imported>} {
-  fcdp.parameter @a : tensor<64x64xf32> unit "a" trainable names ["a"]
-  fcdp.parameter @b : tensor<64x64xf32> unit "b" trainable names ["b"]
-  fcdp.parameter @c : tensor<64xbf16> unit "b" trainable names ["c"]
-  fcdp.input @x : tensor<64x64xbf16> name "x"
-  fcdp.buffer @mean : tensor<64x64xbf16> name "mean" persistent mutable
-  func.func @step() {
-    %a = fcdp.read_parameter @a : tensor<64x64xf32>
-    %b = fcdp.read_parameter @b : tensor<64x64xf32>
-    %c = fcdp.read_parameter @c : tensor<64xbf16>
-    %x = fcdp.read_input @x : tensor<64x64xbf16>
-    %mean = fcdp.read_buffer @mean : tensor<64x64xbf16>
-    %0 = aten.call "aten._to_copy.default"(self = %a, dtype = bf16) : (tensor<64x64xf32>) -> tensor<64x64xbf16>
-    %1 = aten.call "aten.mm.default"(self = %x, mat2 = %0) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
-    %2 = aten.call "aten._to_copy.default"(self = %b, dtype = bf16) : (tensor<64x64xf32>) -> tensor<64x64xbf16>
-    %3 = aten.call "aten.mm.default"(self = %1, mat2 = %2) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
-    %4 = aten.call "aten.mul.Tensor"(self = %3, other = %mean) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
-    fcdp.write_buffer %4 to @mean : tensor<64x64xbf16>
-    %11 = aten.call "aten.mul.Tensor"(self = %4, other = %c) : (tensor<64x64xbf16>, tensor<64xbf16>) -> tensor<64x64xbf16>
-    %5 = aten.call "aten.sum.default"(self = %11) : (tensor<64x64xbf16>) -> tensor<bf16>
-    fcdp.loss %5 : tensor<bf16>
-    %6 = aten.call "aten.mm.default"(self = %1, mat2 = %4) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
-    %7 = aten.call "aten._to_copy.default"(self = %6, dtype = f32) : (tensor<64x64xbf16>) -> tensor<64x64xf32>
-    fcdp.gradient %7 of @b : tensor<64x64xf32>
-    %8 = aten.call "aten.mm.default"(self = %4, mat2 = %2) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
-    %9 = aten.call "aten.mm.default"(self = %x, mat2 = %8) : (tensor<64x64xbf16>, tensor<64x64xbf16>) -> tensor<64x64xbf16>
-    %10 = aten.call "aten._to_copy.default"(self = %9, dtype = f32) : (tensor<64x64xbf16>) -> tensor<64x64xf32>
-    fcdp.gradient %10 of @a : tensor<64x64xf32>
-    %12 = aten.call "aten.sum.dim_IntList"(self = %4, dim = [0]) : (tensor<64x64xbf16>) -> tensor<64xbf16>
-    %13 = aten.call "aten.ones_like.default"(self = %5) : (tensor<bf16>) -> tensor<bf16>
-    %14 = aten.call "aten.mul.Tensor"(self = %12, other = %13) : (tensor<64xbf16>, tensor<bf16>) -> tensor<64xbf16>
-    fcdp.gradient %14 of @c : tensor<64xbf16>
-    return
-  }
-})";
-
-PipelineOptions makeOptions(StringRef strategy, StringRef accumulate,
-                            StringRef optimizer, StringRef master = "model",
-                            StringRef reduceType = "model",
-                            StringRef lossScale = "off",
-                            StringRef lossWeight = "") {
-  PipelineOptions options;
-  options.nodes = 2;
-  options.ranksPerNode = 2;
-  options.microBatches = 3;
-  options.clipNorm = 1;
-  options.strategy = strategy;
-  options.accumulate = accumulate;
-  options.optimizer = optimizer;
-  options.master = master;
-  options.reduceType = reduceType;
-  options.lossScale = lossScale;
-  options.lossWeight = lossWeight;
-  return options;
-}
-
-PipelineOptions withReduceWire(PipelineOptions options, StringRef wire) {
-  options.reduceWire = wire.str();
-  return options;
-}
-
-PipelineOptions withOuter(PipelineOptions options, StringRef outer) {
-  options.outer = outer.str();
-  return options;
-}
-
-/// Steps in which everything of the dialect occurs.
-std::vector<PipelineOptions> makeRuns() {
-  return {withReduceWire(makeOptions("zero2", "sharded", "adamw"), "int8"),
-          withOuter(makeOptions("hsdp", "full", "adamw"), "4,fragments=2"),
-          makeOptions("fcdp", "node_host", "adamw"),
-          makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
-          makeOptions("zero3", "full", "adamw"),
-          makeOptions("zero3", "sharded", "muon"),
-          makeOptions("zero3", "sharded", "adamw8bit"),
-          makeOptions("zero3", "sharded", "adafactor"),
-          makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on", "x")};
-}
-
-/// The step; with outer steps, without the write of a buffer, which they
-/// refuse.
-std::string getText(const PipelineOptions &options) {
-  std::string text = kStep;
-  if (options.outer.empty())
-    return text;
-  for (StringRef part : {" mutable", "fcdp.write_buffer %4 to @mean : "
-                                     "tensor<64x64xbf16>"})
-    if (size_t at = text.find(part); at != std::string::npos)
-      text.erase(at, part.size());
-  return text;
-}
-
 class DialectCoverageTest : public testing::Test {
 protected:
   DialectCoverageTest() {
@@ -130,9 +36,10 @@ protected:
 
   /// Calls `visit` with each planned step.
   void forEachStep(function_ref<void(ModuleOp)> visit) {
-    for (const PipelineOptions &options : makeRuns()) {
+    for (const PipelineOptions &options : makeCoveringRuns()) {
       SCOPED_TRACE(options.strategy + ", " + options.accumulate);
-      auto module = parseSourceString<ModuleOp>(getText(options), &context);
+      auto module =
+          parseSourceString<ModuleOp>(getCoveringStep(options), &context);
       ASSERT_TRUE(module);
       PassManager passes(&context);
       buildFcdpPipeline(passes, options);
@@ -193,7 +100,8 @@ TEST_F(DialectCoverageTest, OperationsOccurInPlannedSteps) {
     if (name.hasTrait<InPlanned>())
       EXPECT_TRUE(seen.contains(name.getStringRef()))
           << "no planned step has '" << name.getStringRef().str()
-          << "': the pipeline does not make it, or makeRuns() has to be longer";
+          << "': the pipeline does not make it, or makeCoveringRuns() has to "
+             "be longer";
 }
 
 static SmallVector<MemoryEffects::EffectInstance> getEffects(Operation *op) {
@@ -297,7 +205,7 @@ TEST_F(DialectCoverageTest, PlansHaveEverything) {
     auto role = static_cast<StateRole>(i);
     EXPECT_TRUE(stateRoles.contains(i))
         << "no planned step has a state '" << stringifyStateRole(role).str()
-        << "': makeRuns() has to be longer";
+        << "': makeCoveringRuns() has to be longer";
   }
 }
 

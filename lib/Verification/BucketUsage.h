@@ -3,7 +3,6 @@
 // The use of each bucket in one function.
 #pragma once
 
-#include "fcdp/Analysis/Buffers.h"
 #include "fcdp/Analysis/Traffic.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"

@@ -8,7 +8,6 @@
 #include "BucketUsage.h"
 #include "PlanModel.h"
 #include "dialects/Fcdp/StepFamily.h"
-#include "fcdp/Analysis/Buffers.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;

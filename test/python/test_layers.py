@@ -91,6 +91,19 @@ SHARED = {
     "runtime/include/fcdp/runtime",
 }
 
+# Files of lib/Analysis that the prover may share with the passes whose plans it proves, with the reason. An error in
+# them could make a wrong plan and hide it. So none of them decides an order, a lifetime or a copy. The prover finds
+# these by itself: it may not use Analysis/Accesses, nor MemoryTimeline, CopyPolicy and others of lib/Planning.
+SHARED_WITH_PROVER = {
+    "Aliases": "says which results may be views of operands, which is a property of operators",
+    "Buffers": "finds accumulators for FunctionBoundaries",
+    "FunctionBoundaries": "finds the event that the plan gives a token; the proof finds what is in flight by itself",
+    "Identities": "follows views to the parameters of calls; the proof compares these with names that calls keep",
+    "InPlaceGradients": "reads which gradients the plan writes in place; the proof checks that nothing overwrites them",
+    "StepFunctions": "finds functions by their role and variant",
+    "Traffic": "counts the bytes of an operation, which closed forms are compared with, and the ends of the arenas",
+}
+
 INCLUDE_FOLDERS = ["", "include", "runtime", "runtime/include", "lib/Transforms", "tools/fcdp-run"]
 
 
@@ -186,6 +199,21 @@ def test_no_two_units_include_each_other():
     assert not find_cycle(INCLUDES)
 
 
+def prover_uses(graph):
+    """The units of lib/Analysis and lib/Planning that the prover uses, by itself or through others of these."""
+    found, todo = set(), [unit for unit in graph if unit.startswith("lib/Verification/")]
+    while todo:
+        for other in graph.get(todo.pop(), ()):
+            if other.startswith(("lib/Analysis/", "lib/Planning/")) and other not in found:
+                found.add(other)
+                todo.append(other)
+    return found
+
+
+def test_prover_shares_only_what_the_list_says():
+    assert prover_uses(INCLUDES) == {f"lib/Analysis/{name}" for name in SHARED_WITH_PROVER}
+
+
 # --- libraries ---
 
 
@@ -244,6 +272,11 @@ def test_compiler_links_no_runtime_and_runtime_no_mlir():
 def test_a_use_upwards_is_found():
     graph = {"lib/Analysis/Aliases": {"lib/Transforms/Passes"}}
     assert violations(graph, COMPILER) == ["lib/Analysis/Aliases uses lib/Transforms/Passes, which is not below it"]
+
+
+def test_a_use_by_the_prover_is_found():
+    graph = {"lib/Verification/PlanRun": {"lib/Analysis/Aliases"}, "lib/Analysis/Aliases": {"lib/Analysis/Accesses"}}
+    assert prover_uses(graph) == {"lib/Analysis/Aliases", "lib/Analysis/Accesses"}
 
 
 def test_a_cycle_is_found():

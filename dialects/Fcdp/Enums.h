@@ -22,6 +22,12 @@ inline constexpr size_t kNumStreams = getMaxEnumValForStream() + 1;
 inline constexpr size_t kNumStateRoles = getMaxEnumValForStateRole() + 1;
 inline constexpr size_t kNumResidencies = getMaxEnumValForResidency() + 1;
 
+/// The result of a collective: the inputs of its ranks, in order, or this
+/// rank's part of the sum of the inputs.
+enum class CollectiveKind { allGather, reduceScatter };
+inline constexpr CollectiveKind kCollectiveKinds[] = {
+    CollectiveKind::allGather, CollectiveKind::reduceScatter};
+
 /// Returns whether a copy of a bucket of `sharding` can have this residency.
 bool isPossible(Sharding sharding, Residency residency);
 

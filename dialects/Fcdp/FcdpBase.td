@@ -56,5 +56,9 @@ class Fcdp_SymbolOp<string mnemonic, list<Trait> traits>
 class Fcdp_UserOp<string mnemonic, list<Trait> traits>
     : Fcdp_Op<mnemonic, !listconcat(
         [DeclareOpInterfaceMethods<SymbolUserOpInterface>], traits)>;
+/// A collective. Its interface verifies the symbols that it refers to.
+class Fcdp_CollectiveOp<string mnemonic, list<Trait> traits>
+    : Fcdp_Op<mnemonic, !listconcat(
+        [SymbolUserOpInterface, CollectiveOpInterface], traits)>;
 
 #endif // FCDP_FCDP_BASE

@@ -6,10 +6,12 @@
 
 #include "dialects/Fcdp/FcdpAttrs.h"
 #include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/SymbolTable.h"
 
 namespace fcdp {
 
 class BufferedOpInterface;
+class CollectiveOpInterface;
 
 /// Returns whether a collective is over `axis`, possibly among others.
 bool isOver(mlir::ArrayAttr axes, Axis axis);
@@ -17,6 +19,11 @@ bool isOver(mlir::ArrayAttr axes, Axis axis);
 /// Verifies the places of `op`: its result and its scratch memory, if given,
 /// are device memory of the right size.
 mlir::LogicalResult verifyPlaces(BufferedOpInterface op);
+
+/// Verifies the symbols, the axes, the types and the sizes of `op`, and what is
+/// particular to it.
+mlir::LogicalResult verifyCollective(CollectiveOpInterface op,
+                                     mlir::SymbolTableCollection &symbols);
 
 } // namespace fcdp
 
@@ -29,6 +36,11 @@ Stream getStream(mlir::Operation *op);
 
 /// Returns the stream that the schedule issues `op` on.
 Stream chooseStream(mlir::Operation *op);
+
+/// Return `op` if it is a gather, or a reduction; null otherwise. `op` may be
+/// null.
+CollectiveOpInterface asGather(mlir::Operation *op);
+CollectiveOpInterface asReduction(mlir::Operation *op);
 
 /// Returns whether the plan gives `op`'s result a place. `op` may be null.
 bool isBuffered(mlir::Operation *op);

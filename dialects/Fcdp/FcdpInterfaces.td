@@ -5,7 +5,8 @@
 
 include "mlir/IR/Interfaces.td"
 
-class Fcdp_OpInterface<string name> : OpInterface<name> {
+class Fcdp_OpInterface<string name, list<Interface> bases = []>
+    : OpInterface<name, bases> {
   let cppNamespace = "::fcdp";
 }
 
@@ -104,30 +105,53 @@ def BufferedOpInterface : Fcdp_OpInterface<"BufferedOpInterface"> {
   }];
 }
 
-def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface"> {
+def StorageOpInterface : Fcdp_OpInterface<"StorageOpInterface"> {
   let description = [{
-    A collective over axes of the mesh. Each rank contributes its input and gets a
-    result: a gather puts the inputs in order, and a reduction sums them and keeps the
-    rank's part.
+    An operation that works on the storage of a parameter: on its bucket, on one
+    of the bucket's states or, before there are buckets, on the parameter.
   }];
   let methods = [
+    InterfaceMethod<"Returns the parameter, bucket or state that it names.",
+      "::mlir::FlatSymbolRefAttr", "getStorageAttr">,
+  ];
+}
+
+def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface",
+    [StreamedOpInterface, BufferedOpInterface, StorageOpInterface]> {
+  let description = [{
+    A collective over axes of the mesh. Each rank contributes its input and gets a
+    result, as the collective's kind says. The interface verifies the symbols, the axes,
+    the types and the sizes, in `verifySymbolUses`, so an operation has none of its own:
+    it verifies what is particular to it in `verifyOwnSymbolUses`.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns what ranks do with the inputs of the others.",
+      "::fcdp::CollectiveKind", "getKind">,
     InterfaceMethod<"Returns this rank's contribution.",
       "::mlir::Value", "getInput">,
+    InterfaceMethod<"Returns what this rank gets.", "::mlir::Value", "getResult">,
     InterfaceMethod<"Returns the parameter or bucket that it serves.",
       "::mlir::FlatSymbolRefAttr", "getSourceAttr">,
     InterfaceMethod<"Returns the mesh.", "::mlir::FlatSymbolRefAttr", "getMeshAttr">,
     InterfaceMethod<"Returns the axes, outermost first.", "::mlir::ArrayAttr", "getAxes">,
-    InterfaceMethod<[{
-        Returns whether the ranks' inputs are summed, and this rank keeps its
-        part. Otherwise the result holds all inputs.
-      }], "bool", "isReduction">,
     InterfaceMethod<"Returns whether the input is a gradient, not a parameter's copy.",
       "bool", "isOfGradient">,
     InterfaceMethod<"Returns the form in which it sends values.", "::fcdp::Wire", "getWire">,
     InterfaceMethod<"Returns the state that its code reads or writes, or null.",
       "::mlir::FlatSymbolRefAttr", "getWireStateAttr">,
+    InterfaceMethod<[{
+        Verifies the constraints that other collectives do not have. The symbols and
+        the axes are verified before, the types and sizes after.
+      }], "::llvm::LogicalResult", "verifyOwnSymbolUses",
+      (ins "::mlir::SymbolTableCollection &":$symbols)>,
   ];
   let extraSharedClassDeclaration = [{
+    bool isGather() {
+      return $_op.getKind() == ::fcdp::CollectiveKind::allGather;
+    }
+    bool isReduction() {
+      return $_op.getKind() == ::fcdp::CollectiveKind::reduceScatter;
+    }
     /// Returns whether it is over `axis`, possibly among others.
     bool isOverAxis(::fcdp::Axis axis) {
       return ::fcdp::isOver($_op.getAxes(), axis);
@@ -135,6 +159,14 @@ def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface"> {
     /// Returns whether it sends coded messages, which are at most as long as
     /// their capacity instead of the payload.
     bool isCoded() { return $_op.getWire() != ::fcdp::Wire::raw; }
+  }];
+  let extraTraitClassDeclaration = [{
+    ::llvm::LogicalResult
+    verifySymbolUses(::mlir::SymbolTableCollection &symbols) {
+      return ::fcdp::verifyCollective(
+          ::llvm::cast<::fcdp::CollectiveOpInterface>($_op.getOperation()),
+          symbols);
+    }
   }];
   let extraClassDeclaration = [{
     /// Returns the payload: the bytes that a rank sends to each other rank along
@@ -156,17 +188,6 @@ def FetchOpInterface : Fcdp_OpInterface<"FetchOpInterface"> {
         Returns whether the result is a copy, or a slice of one, that is
         gathered or loaded. Otherwise the operation prepares for that.
       }], "bool", "bringsCopy", (ins), [{}], [{ return false; }]>,
-  ];
-}
-
-def StorageOpInterface : Fcdp_OpInterface<"StorageOpInterface"> {
-  let description = [{
-    An operation that works on the storage of a parameter: on its bucket, on one
-    of the bucket's states or, before there are buckets, on the parameter.
-  }];
-  let methods = [
-    InterfaceMethod<"Returns the parameter, bucket or state that it names.",
-      "::mlir::FlatSymbolRefAttr", "getStorageAttr">,
   ];
 }
 

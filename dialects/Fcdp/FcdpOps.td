@@ -209,9 +209,8 @@ def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat(
   let hasVerifier = 1;
 }
 
-def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
-    [CollectiveOpInterface, FetchOpInterface, StreamedOpInterface,
-     BufferedOpInterface, StorageOpInterface], FromSharded)> {
+def Fcdp_AllGatherOp : Fcdp_CollectiveOp<"all_gather", !listconcat(
+    [FetchOpInterface], FromSharded)> {
   let summary = "gather the shards of a parameter or bucket over mesh axes";
   let description = [{
     The result holds the inputs of the ranks along `axes`, in order. Over both axes it
@@ -255,7 +254,9 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
                        OptionalAttr<Fcdp_BufferAttr>:$scratch);
   let results = (outs Res<Fcdp_Whole, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
-    bool isReduction() { return false; }
+    CollectiveKind getKind() { return CollectiveKind::allGather; }
+    ::llvm::LogicalResult verifyOwnSymbolUses(
+        ::mlir::SymbolTableCollection &symbols);
     Wire getWire() { return getDeltaAttr() ? Wire::delta : Wire::raw; }
     ::mlir::FlatSymbolRefAttr getWireStateAttr() { return getDeltaAttr(); }
     /// Returns the memory for the messages of a coded gather.
@@ -282,9 +283,7 @@ def Fcdp_AllGatherOp : Fcdp_UserOp<"all_gather", !listconcat(
   }]>];
 }
 
-def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
-    [CollectiveOpInterface, StreamedOpInterface, BufferedOpInterface,
-     StorageOpInterface], FromSharded)> {
+def Fcdp_ReduceScatterOp : Fcdp_CollectiveOp<"reduce_scatter", FromSharded> {
   let summary = "reduce over mesh axes and keep this rank's part";
   let description = [{
     Sums in f32, in the order of the ranks, and rounds once to the result's type. Over
@@ -321,7 +320,9 @@ def Fcdp_ReduceScatterOp : Fcdp_UserOp<"reduce_scatter", !listconcat(
                        OptionalAttr<Fcdp_BufferAttr>:$scratch);
   let results = (outs Res<Fcdp_AnyShard, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
-    bool isReduction() { return true; }
+    CollectiveKind getKind() { return CollectiveKind::reduceScatter; }
+    ::llvm::LogicalResult verifyOwnSymbolUses(
+        ::mlir::SymbolTableCollection &symbols);
     bool isOfGradient() { return true; }
     Wire getWire() { return getCode().value_or(Wire::raw); }
     ::mlir::FlatSymbolRefAttr getWireStateAttr() { return getResidualAttr(); }

@@ -103,11 +103,23 @@ LogicalResult fcdp::verifyPlaces(BufferedOpInterface op) {
 // Collectives
 //===----------------------------------------------------------------------===//
 
+CollectiveOpInterface fcdp::asGather(Operation *op) {
+  auto collective = dyn_cast_or_null<CollectiveOpInterface>(op);
+  return collective && collective.isGather() ? collective
+                                             : CollectiveOpInterface();
+}
+
+CollectiveOpInterface fcdp::asReduction(Operation *op) {
+  auto collective = dyn_cast_or_null<CollectiveOpInterface>(op);
+  return collective && collective.isReduction() ? collective
+                                                : CollectiveOpInterface();
+}
+
 int64_t CollectiveOpInterface::getPartBytes() {
   auto type = cast<RankedTensorType>(getInput().getType());
   if (!isReduction())
     return byteSize(type);
-  auto part = cast<RankedTensorType>(getOperation()->getResult(0).getType());
+  auto part = cast<RankedTensorType>(getResult().getType());
   return part.getNumElements() * elementBytes(type.getElementType());
 }
 
@@ -123,8 +135,7 @@ int64_t CollectiveOpInterface::getMostSentBytes() {
   case Wire::int4:
     return quantizedBytes(
         getWire() == Wire::int8 ? kInt8Format : kInt4Format,
-        cast<RankedTensorType>(getOperation()->getResult(0).getType())
-            .getNumElements());
+        cast<RankedTensorType>(getResult().getType()).getNumElements());
   }
   llvm_unreachable("unknown wire");
 }

@@ -37,16 +37,41 @@ static FailureOr<int64_t> verifyGroup(CollectiveOpInterface op,
   return ranks;
 }
 
-/// Verifies C2 of the collectives for a `shard` and its `whole`, over both
-/// axes.
-static LogicalResult verifyWhole(CollectiveOpInterface op, ShardType shard,
-                                 Type whole) {
-  if (op.getAxes().size() != 2)
-    return op->emitOpError("expected both axes for a shard without layout");
-  if (shard.getWhole() != whole)
-    return op->emitOpError("expected the whole tensor ")
-           << shard.getWhole() << ", got " << whole;
+/// Verifies C2 and C3 of the collectives: the whole is the parts of `ranks`
+/// ranks, in a type that the kind allows.
+static LogicalResult verifySizes(CollectiveOpInterface op, int64_t ranks) {
+  Type partType = op.getInput().getType(), wholeType = op.getResult().getType();
+  if (op.isReduction())
+    std::swap(partType, wholeType);
+  if (auto shard = dyn_cast<ShardType>(partType)) { // C2
+    if (op.getAxes().size() != 2)
+      return op->emitOpError("expected both axes for a shard without layout");
+    if (shard.getWhole() != wholeType)
+      return op->emitOpError("expected the whole tensor ")
+             << shard.getWhole() << ", got " << wholeType;
+    return success();
+  }
+  auto part = cast<RankedTensorType>(partType);
+  auto whole = cast<RankedTensorType>(wholeType);
+  bool isOneType = part.getElementType() == whole.getElementType();
+  if (whole.getRank() != 1 || (op.isGather() && !isOneType) ||
+      llvm::checkedMul(part.getNumElements(), ranks) !=
+          whole.getNumElements()) // C3
+    return op->emitOpError("expected ")
+           << ranks << " times the elements of " << part << ", got " << whole;
+  if (op.isReduction() && !isOneType && !part.getElementType().isF32()) // C3
+    return op->emitOpError("expected elements of ")
+           << whole.getElementType() << " or f32, got "
+           << part.getElementType();
   return success();
+}
+
+LogicalResult fcdp::verifyCollective(CollectiveOpInterface op,
+                                     SymbolTableCollection &symbols) {
+  FailureOr<int64_t> ranks = verifyGroup(op, symbols);
+  if (failed(ranks) || failed(op.verifyOwnSymbolUses(symbols)))
+    return failure();
+  return verifySizes(op, *ranks);
 }
 
 /// Verifies C8 of all_gather.
@@ -70,10 +95,7 @@ static LogicalResult verifyDelta(AllGatherOp op,
   return success();
 }
 
-LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<int64_t> ranks = verifyGroup(*this, symbols);
-  if (failed(ranks))
-    return failure();
+LogicalResult AllGatherOp::verifyOwnSymbolUses(SymbolTableCollection &symbols) {
   if (getIntoAttr()) { // C6
     auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getIntoAttr());
     if (!state ||
@@ -99,19 +121,7 @@ LogicalResult AllGatherOp::verifySymbolUses(SymbolTableCollection &symbols) {
                          "'into', got ")
              << getInput().getType() << " of " << getSourceAttr();
   }
-  if (failed(verifyDelta(*this, symbols)))
-    return failure();
-  if (auto shard = dyn_cast<ShardType>(getInput().getType())) // C2
-    return verifyWhole(*this, shard, getResult().getType());
-  auto input = cast<RankedTensorType>(getInput().getType());
-  RankedTensorType result = getResult().getType();
-  if (result.getRank() != 1 ||
-      result.getElementType() != input.getElementType() ||
-      llvm::checkedMul(input.getNumElements(), *ranks) !=
-          result.getNumElements()) // C3
-    return emitOpError("expected ") << *ranks << " times the elements of "
-                                    << input << ", got " << result;
-  return success();
+  return verifyDelta(*this, symbols);
 }
 
 /// Verifies C6 and C7 of reduce_scatter.
@@ -142,27 +152,8 @@ static LogicalResult verifyCode(ReduceScatterOp op,
 }
 
 LogicalResult
-ReduceScatterOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<int64_t> ranks = verifyGroup(*this, symbols);
-  if (failed(ranks))
-    return failure();
-  if (failed(verifyCode(*this, symbols)))
-    return failure();
-  if (auto shard = dyn_cast<ShardType>(getResult().getType())) // C2
-    return verifyWhole(*this, shard, getInput().getType());
-  RankedTensorType input = getInput().getType();
-  auto result = cast<RankedTensorType>(getResult().getType());
-  if (input.getRank() != 1 ||
-      llvm::checkedMul(result.getNumElements(), *ranks) !=
-          input.getNumElements()) // C3
-    return emitOpError("expected ") << *ranks << " times the elements of "
-                                    << result << ", got " << input;
-  if (result.getElementType() != input.getElementType() &&
-      !result.getElementType().isF32()) // C3
-    return emitOpError("expected elements of ")
-           << input.getElementType() << " or f32, got "
-           << result.getElementType();
-  return success();
+ReduceScatterOp::verifyOwnSymbolUses(SymbolTableCollection &symbols) {
+  return verifyCode(*this, symbols);
 }
 
 LogicalResult ReadShardOp::verifySymbolUses(SymbolTableCollection &symbols) {

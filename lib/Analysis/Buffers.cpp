@@ -23,7 +23,7 @@ Operation *fcdp::getScratchOwner(BufferedOpInterface op) {
   return isBuffered(input) ? input : op;
 }
 
-void fcdp::addStrides(AllGatherOp gather, int64_t &nodeStride,
+void fcdp::addStrides(CollectiveOpInterface gather, int64_t &nodeStride,
                       int64_t &localStride) {
   int64_t part = byteSize(cast<RankedTensorType>(gather.getInput().getType()));
   if (gather.isOverAxis(Axis::node))

@@ -29,7 +29,7 @@ private:
 } // namespace
 
 static bool feedsGather(Operation *op) {
-  return llvm::any_of(op->getUsers(), llvm::IsaPred<AllGatherOp>);
+  return llvm::any_of(op->getUsers(), asGather);
 }
 
 /// Collects `op`, the operations that feed it, and the stores of their results,

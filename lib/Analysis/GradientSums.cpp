@@ -17,7 +17,7 @@ static Value findAccumulated(Operation *op, AddOp &add) {
     add = store.getValue().getDefiningOp<AddOp>();
     Value value = add ? add.getValue() : store.getValue();
     // Otherwise the value is a parameter's copy.
-    return value.getDefiningOp<ReduceScatterOp>() ? value : Value();
+    return asReduction(value.getDefiningOp()) ? value : Value();
   }
   add = dyn_cast<AddOp>(op);
   bool isStored = add && llvm::any_of(add.getResult().getUsers(),

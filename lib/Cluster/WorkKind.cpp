@@ -11,8 +11,9 @@ using namespace fcdp;
 namespace {
 /// Has an overload for each operation that takes time.
 struct KindOf {
-  WorkKind operator()(AllGatherOp) const { return WorkKind::collective; }
-  WorkKind operator()(ReduceScatterOp) const { return WorkKind::collective; }
+  WorkKind operator()(CollectiveOpInterface) const {
+    return WorkKind::collective;
+  }
   WorkKind operator()(CacheStoreOp) const { return WorkKind::copy; }
   WorkKind operator()(CacheLoadOp) const { return WorkKind::copy; }
   WorkKind operator()(CastShardOp) const { return WorkKind::memory; }

@@ -212,7 +212,7 @@ private:
     table.out = getPlace("out", gather.getResult());
     if (!gather.isCoded())
       return;
-    table.wire = plan::Wire::delta;
+    table.wire = toWire(gather.getWire());
     if (std::optional<BufferAttr> scratch = getScratch(gather))
       table.messages = std::make_unique<plan::Buf>(
           toBuf(slice(*scratch, 0, *gather.getScratchBytes())));
@@ -233,7 +233,7 @@ private:
     setTypes(table, reduce.getInput(), reduce.getResult());
     if (!reduce.isCoded())
       return;
-    table.wire = toWire(*reduce.getCode());
+    table.wire = toWire(reduce.getWire());
     int64_t begin = llvm::alignTo(byteSize(input), kMessageAlignment);
     table.messages = std::make_unique<plan::Buf>(
         toBuf(slice(*scratch, begin, *reduce.getScratchBytes() - begin)));

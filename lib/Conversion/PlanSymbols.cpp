@@ -197,7 +197,9 @@ static LogicalResult fillBuckets(plan::PlanT &plan, ModuleOp module,
                                  const Places &places) {
   // The first reduction has the packed gradients as its input.
   llvm::DenseMap<StringAttr, Type> reduceTypes;
-  module.walk([&](ReduceScatterOp reduce) {
+  module.walk([&](CollectiveOpInterface reduce) {
+    if (!reduce.isReduction())
+      return;
     reduceTypes.try_emplace(
         reduce.getSourceAttr().getAttr(),
         cast<RankedTensorType>(reduce.getInput().getType()).getElementType());

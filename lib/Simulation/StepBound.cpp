@@ -124,7 +124,7 @@ void PeriodBuilder::findFirst() {
     break;
   }
   for (auto [i, one] : llvm::enumerate(work))
-    if (auto gather = dyn_cast<AllGatherOp>(one.op);
+    if (CollectiveOpInterface gather = asGather(one.op);
         gather && i > firstRead && i < firstUpdate &&
         gather.getSourceAttr() ==
             cast<ShardUpdateOp>(work[firstUpdate].op).getTargetAttr())
@@ -136,7 +136,7 @@ void PeriodBuilder::findFirst() {
 std::vector<bool> PeriodBuilder::findInside() const {
   std::vector<bool> inside;
   for (auto [i, one] : llvm::enumerate(work)) {
-    bool isGathered = isa<AllGatherOp>(one.op) && i > firstRead &&
+    bool isGathered = asGather(one.op) && i > firstRead &&
                       firstStreams.contains(chooseStream(one.op));
     inside.push_back(
         isGathered || keepsOrder(one.op) ||
@@ -151,7 +151,7 @@ std::vector<bool> PeriodBuilder::findAwaited() const {
   std::vector<bool> awaited(work.size());
   llvm::SmallDenseSet<Stream> streams;
   for (size_t i = work.size(); i-- > 0;) {
-    bool isReduced = isa<ReduceScatterOp>(work[i].op);
+    bool isReduced = !!asReduction(work[i].op);
     awaited[i] = awaited[i] || i == firstUpdate || keepsOrder(work[i].op) ||
                  (isReduced && streams.contains(chooseStream(work[i].op)));
     if (!awaited[i])

@@ -190,12 +190,12 @@ LogicalResult PlanRun::checkReduced(const Content &content, int32_t bucket) {
 }
 
 LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
-  auto op = ::cast<AllGatherOp>(instruction.op);
+  auto op = ::cast<CollectiveOpInterface>(instruction.op);
   FailureOr<int32_t> read = readOnly(instruction);
   if (failed(read))
     return failure();
   Content content = contents[*read];
-  bool isGradient = !op.getRange();
+  bool isGradient = op.isOfGradient();
   bool isDifference = isGradient && content.kind == ContentKind::difference;
   if (failed(isDifference ? checkDifference(content, instruction.bucket,
                                             getAxes() & kNodeBit, 0)
@@ -213,7 +213,7 @@ LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
                           "its own place inside it";
   if (op.isCoded() &&
       (failed(checkReference(instruction)) ||
-       failed(writeScratch(*op.getScratch(), {from, result.extent}))))
+       failed(writeScratch(op.getScratchAttr(), {from, result.extent}))))
     return failure();
   if (failed(writeResult(instruction, content)))
     return failure();

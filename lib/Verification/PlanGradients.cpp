@@ -107,7 +107,7 @@ LogicalResult PlanRun::pack(const PlanInstruction &instruction) {
 }
 
 LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
-  auto op = ::cast<ReduceScatterOp>(instruction.op);
+  auto op = ::cast<CollectiveOpInterface>(instruction.op);
   FailureOr<int32_t> read = readOnly(instruction);
   if (failed(read))
     return failure();
@@ -133,7 +133,7 @@ LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
   if (from.overlaps(to))
     return emitError() << "its input, scratch and result overlap";
   if ((instruction.reference >= 0 && failed(keepResidual(instruction))) ||
-      failed(writeScratch(*op.getScratch(), {from, to})))
+      failed(writeScratch(op.getScratchAttr(), {from, to})))
     return failure();
   return writeResult(instruction, content);
 }

@@ -101,8 +101,8 @@ LogicalResult PlanBuilder::addStates() {
 /// Sets the strides, in bytes, between the inputs of `gather` inside its
 /// result, over the axes of the gather. Over both axes, rank (n, l) owns shard
 /// l N + n.
-static void setStrides(AllGatherOp gather, MeshOp mesh, int64_t &nodeStride,
-                       int64_t &localStride) {
+static void setStrides(CollectiveOpInterface gather, MeshOp mesh,
+                       int64_t &nodeStride, int64_t &localStride) {
   int64_t part = byteSize(cast<RankedTensorType>(gather.getInput().getType()));
   bool isOverNodes = gather.isOverAxis(Axis::node);
   if (isOverNodes)
@@ -112,7 +112,7 @@ static void setStrides(AllGatherOp gather, MeshOp mesh, int64_t &nodeStride,
 }
 
 /// Returns whether the input of `gather` is at its own place inside the result.
-static bool isInPlace(AllGatherOp gather, MeshOp mesh) {
+static bool isInPlace(CollectiveOpInterface gather, MeshOp mesh) {
   Operation *input = gather.getInput().getDefiningOp();
   if (!isBuffered(input))
     return false;
@@ -144,7 +144,7 @@ void PlanBuilder::nest(FunctionModel &function) {
   for (size_t i = 0; i < function.buffers.size(); ++i)
     nestings.push_back({static_cast<int32_t>(i)});
   for (size_t i = function.buffers.size(); i-- > 0;) {
-    auto gather = dyn_cast<AllGatherOp>(function.buffers[i].op);
+    CollectiveOpInterface gather = asGather(function.buffers[i].op);
     if (!gather || nestings[i].depth + 1 == kNumPlanes ||
         !isInPlace(gather, plan.mesh))
       continue;

@@ -180,8 +180,15 @@ LogicalResult PlanRun::writeFreeRanges(const PlanInstruction &instruction) {
 
 LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
   auto prove = llvm::makeVisitor(
-      [&](AllGatherOp) { return gather(instruction); },
-      [&](ReduceScatterOp) { return reduce(instruction); },
+      [&](CollectiveOpInterface collective) {
+        switch (collective.getKind()) {
+        case CollectiveKind::allGather:
+          return gather(instruction);
+        case CollectiveKind::reduceScatter:
+          return reduce(instruction);
+        }
+        llvm_unreachable("unknown kind");
+      },
       [&](CastShardOp) { return cast(instruction); },
       [&](PackOp) { return pack(instruction); },
       [&](AccumulateOp) { return accumulate(instruction); },

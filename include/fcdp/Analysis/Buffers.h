@@ -20,7 +20,8 @@ mlir::Operation *getScratchOwner(BufferedOpInterface op);
 
 /// Sets the strides, in bytes, between the ranks' inputs of `gather` inside its
 /// result. The stride of an axis that the gather does not use stays as it is.
-void addStrides(AllGatherOp gather, int64_t &nodeStride, int64_t &localStride);
+void addStrides(CollectiveOpInterface gather, int64_t &nodeStride,
+                int64_t &localStride);
 
 /// Returns the states that accumulate gradients. The keys are the names that
 /// `fcdp.accumulate` uses: the bucket's name for a state of role `grad`, the

@@ -4,6 +4,7 @@
 // does not depend on the IR.
 #pragma once
 
+#include "dialects/Fcdp/Enums.h"
 #include "fcdp/Cluster/RateCurve.h"
 
 #include <cstdint>
@@ -24,10 +25,6 @@ enum class RankSet {
 };
 inline constexpr RankSet kRankSets[] = {RankSet::world, RankSet::node,
                                         RankSet::local};
-
-enum class CollectiveKind { allGather, reduceScatter };
-inline constexpr CollectiveKind kCollectiveKinds[] = {
-    CollectiveKind::allGather, CollectiveKind::reduceScatter};
 
 /// Return the keys of a description.
 const char *stringify(RankSet set);

@@ -128,12 +128,12 @@ StatePlan fcdp::planStates(ModuleOp module) {
 
 /// Returns whether the input of `gather` needs no memory except its place in
 /// the result.
-static bool fitsInside(AllGatherOp gather) {
+static bool fitsInside(CollectiveOpInterface gather) {
   Value input = gather.getInput();
-  if (!isa_and_present<FetchOpInterface>(input.getDefiningOp()) ||
-      !isBuffered(input.getDefiningOp()))
+  Operation *part = input.getDefiningOp();
+  if (!isa_and_present<FetchOpInterface>(part) || !isBuffered(part))
     return false; // a shard is a state of its own
-  if (auto part = input.getDefiningOp<AllGatherOp>(); part && part.getInto())
+  if (getInto(part))
     return false; // so is what stays on the device
   return llvm::all_of(input.getUsers(), [&](Operation *user) {
     return user == gather || isa<CacheStoreOp, ReleaseOp>(user);
@@ -167,7 +167,8 @@ BufferAttr Planner::findGiven(Operation *op) const {
 /// outermost gather around it, or `op`.
 static Operation *findBlock(Operation *op) {
   for (Operation *user : op->getUsers())
-    if (auto gather = dyn_cast<AllGatherOp>(user); gather && fitsInside(gather))
+    if (CollectiveOpInterface gather = asGather(user);
+        gather && fitsInside(gather))
       return findBlock(gather);
   return op;
 }
@@ -279,7 +280,7 @@ LogicalResult Planner::addValue(const BufferUse &value) {
     given[op] = own;
   else
     for (Operation *user : op->getUsers())
-      if (auto gather = dyn_cast<AllGatherOp>(user);
+      if (CollectiveOpInterface gather = asGather(user);
           gather && fitsInside(gather)) {
         place = places.lookup(gather);
         addStrides(gather, place.nodeStride, place.localStride);

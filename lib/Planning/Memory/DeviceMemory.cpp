@@ -59,9 +59,8 @@ MemoryUse fcdp::getMemoryUse(StateRole role) {
 
 static MemoryUse classify(Operation *op) {
   auto load = dyn_cast<CacheLoadOp>(op);
-  bool isGradient =
-      isa<AddOp, PackOp, ReduceScatterOp, OuterDifferenceOp>(op) ||
-      (load && load.isOfGradient());
+  bool isGradient = isa<AddOp, PackOp, OuterDifferenceOp>(op) ||
+                    asReduction(op) || (load && load.isOfGradient());
   return isGradient ? MemoryUse::Gradients : MemoryUse::Gathered;
 }
 

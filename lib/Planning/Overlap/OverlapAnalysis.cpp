@@ -121,9 +121,7 @@ void FunctionOverlap::Builder::addFetches() {
             !problem.pieces[added.earliest].mayFetch))
       ++added.earliest;
     Value copy = fetch.last->getResult(0);
-    auto gather = dyn_cast<AllGatherOp>(fetch.last);
-    bool isInState = gather && gather.getInto();
-    added.bytes = isInState ? 0 : bytesOf(copy);
+    added.bytes = getInto(fetch.last) ? 0 : bytesOf(copy);
     added.until =
         std::max(place, pieceAt(positionOf(findLastMemoryUser(copy))));
   }
@@ -205,8 +203,8 @@ void FunctionOverlap::Builder::addActivations() {
 void FunctionOverlap::Builder::addSlices() {
   for (const Fetch &fetch : overlap.fetches)
     for (Operation *op : fetch.ops) {
-      auto gather = dyn_cast<AllGatherOp>(op);
-      if (!gather || op == fetch.last || gather.getInto())
+      CollectiveOpInterface gather = asGather(op);
+      if (!gather || op == fetch.last || getInto(op))
         continue;
       int64_t last = positionOf(findLastMemoryUser(gather.getResult()));
       if (last > positionOf(fetch.use))

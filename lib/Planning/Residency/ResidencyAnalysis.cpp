@@ -15,8 +15,8 @@ struct FunctionCosts {
   FunctionCosts(func::FuncOp function, const CostModel &model)
       : function(function), results(measureActivations(function)) {
     for (Operation &op : function.front())
-      costs.push_back(
-          isa<AllGatherOp, ReduceScatterOp>(op) ? Cost() : model.costOf(&op));
+      costs.push_back(isa<CollectiveOpInterface>(op) ? Cost()
+                                                     : model.costOf(&op));
   }
 
   func::FuncOp function;
@@ -43,9 +43,9 @@ private:
   void findFetches(func::FuncOp function);
   void beginUse(Operation *fetch, StringAttr bucket);
   unsigned findRange(StringAttr bucket);
-  Cost costBetweenNodes(ReduceScatterOp reduce);
-  void addReduction(ResidencyProblem &problem, ReduceScatterOp reduce);
-  void addGatherOfSum(ResidencyProblem &problem, AllGatherOp gather);
+  Cost costBetweenNodes(CollectiveOpInterface reduce);
+  void addReduction(ResidencyProblem &problem, CollectiveOpInterface reduce);
+  void addGatherOfSum(ResidencyProblem &problem, CollectiveOpInterface gather);
   void endUses();
 
   ModuleOp module;
@@ -179,7 +179,7 @@ void ProblemBuilder::beginUse(Operation *fetch, StringAttr bucket) {
 }
 
 /// Returns the cost of a reduction of a node slice between nodes.
-Cost ProblemBuilder::costBetweenNodes(ReduceScatterOp reduce) {
+Cost ProblemBuilder::costBetweenNodes(CollectiveOpInterface reduce) {
   auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
       reduce, reduce.getSourceAttr());
   auto type = cast<RankedTensorType>(reduce.getInput().getType());
@@ -193,7 +193,7 @@ Cost ProblemBuilder::costBetweenNodes(ReduceScatterOp reduce) {
 }
 
 void ProblemBuilder::addReduction(ResidencyProblem &problem,
-                                  ReduceScatterOp reduce) {
+                                  CollectiveOpInterface reduce) {
   unsigned index = indices.lookup(reduce.getSourceAttr().getAttr());
   ResidencyProblem::Bucket &bucket = problem.buckets[index];
   int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
@@ -212,7 +212,7 @@ void ProblemBuilder::addReduction(ResidencyProblem &problem,
 }
 
 void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
-                                    AllGatherOp gather) {
+                                    CollectiveOpInterface gather) {
   ResidencyProblem::Bucket &bucket =
       problem.buckets[indices.lookup(gather.getSourceAttr().getAttr())];
   int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
@@ -227,7 +227,8 @@ void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
   // it writes to the accumulator directly.
   if (problem.getSumPolicy(bucket).level == SumLevel::all &&
       problem.microBatches > 1)
-    uses.back().reducedBytes += byteSize(gather.getResult().getType());
+    uses.back().reducedBytes +=
+        byteSize(cast<RankedTensorType>(gather.getResult().getType()));
 }
 
 /// Sets the end of each use. A copy is read until the use that contains its
@@ -252,11 +253,12 @@ void ProblemBuilder::addUses(ResidencyProblem &problem,
     positions.try_emplace(&op, positions.size());
     if (StringAttr bucket = bucketOfFetch.lookup(&op))
       beginUse(&op, bucket);
-    if (auto gather = dyn_cast<AllGatherOp>(op)) {
-      if (gather.isOfGradient()) // a copy's costs what the plan makes of it
-        addGatherOfSum(problem, gather);
-    } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
-      addReduction(problem, reduce);
+    if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
+      // The plan decides the costs of gathers of copies.
+      if (collective.isReduction())
+        addReduction(problem, collective);
+      else if (collective.isOfGradient())
+        addGatherOfSum(problem, collective);
     } else {
       const Cost &cost = known.costs[index];
       uses.back().seconds += cost.getTotal();

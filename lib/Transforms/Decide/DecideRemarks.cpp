@@ -19,7 +19,7 @@ static llvm::DenseMap<StringAttr, int64_t> countUses(ModuleOp module) {
   llvm::DenseMap<StringAttr, int64_t> uses;
   for (func::FuncOp function : getFunctionsOf(module))
     if (Role role = getRole(function); isFirstOfStep(role) && !isOuter(role))
-      for (auto gather : function.getOps<AllGatherOp>())
+      for (auto gather : function.getOps<CollectiveOpInterface>())
         if (!gather.isOfGradient())
           ++uses[gather.getSourceAttr().getAttr()];
   return uses;

@@ -59,7 +59,7 @@ static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
     if (!sum)
       break;
     Operation *reduction = sum.getValue().getDefiningOp();
-    if (isa_and_present<ReduceScatterOp, AllGatherOp>(reduction) &&
+    if (isa_and_present<CollectiveOpInterface>(reduction) &&
         isa<RankedTensorType>(sum.getValue().getType()) &&
         reduction->hasOneUse())
       sums.push_back(sum);

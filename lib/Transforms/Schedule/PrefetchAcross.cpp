@@ -95,11 +95,10 @@ static bool isSame(const Fetch &a, const Fetch &b) {
 }
 
 static BucketOp findBucket(const Fetch &fetch, SymbolTable &symbols) {
-  if (auto gather = dyn_cast<AllGatherOp>(fetch.last))
-    return symbols.lookup<BucketOp>(gather.getSource());
-  auto load = cast<CacheLoadOp>(fetch.last);
-  return symbols.lookup<BucketOp>(
-      symbols.lookup<StateOp>(load.getSource()).getBucket());
+  StringRef name = getStorage(fetch.last).getValue();
+  if (auto state = symbols.lookup<StateOp>(name))
+    name = state.getBucket();
+  return symbols.lookup<BucketOp>(name);
 }
 
 /// Returns fetch `index` of each of `batches`, if it is the same as `fetch` and

@@ -43,7 +43,7 @@ void ProgramOrder::collectLiveOut(Operation *op) {
 
 void ProgramOrder::release(Value value) {
   // A gather's input may be placed inside its result, so it must be free, too.
-  if (auto gather = value.getDefiningOp<AllGatherOp>())
+  if (CollectiveOpInterface gather = asGather(value.getDefiningOp()))
     if (auto *input = llvm::find(pending, gather.getInput());
         input != pending.end()) {
       pending.erase(input);

@@ -20,8 +20,8 @@ void ProgramOrder::merge(Clock &clock, const Clock &other) {
 /// Returns whether `op` stores an accumulator in host memory.
 static bool storesSum(Operation *op) {
   auto store = dyn_cast<CacheStoreOp>(op);
-  return store && isa_and_present<ReduceScatterOp, AddOp>(
-                      store.getValue().getDefiningOp());
+  Operation *sum = store ? store.getValue().getDefiningOp() : nullptr;
+  return isa_and_present<AddOp>(sum) || asReduction(sum);
 }
 
 Value ProgramOrder::getToken(Async &async) {

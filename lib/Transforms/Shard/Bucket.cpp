@@ -48,7 +48,7 @@ LogicalResult BucketPass::checkInput() {
         diag.attachNote(first.getLoc()) << "this one differs";
         return WalkResult::interrupt();
       }
-    } else if (auto reduce = dyn_cast<ReduceScatterOp>(op)) {
+    } else if (CollectiveOpInterface reduce = asReduction(op)) {
       if (!reduce->hasOneUse() || !isa<AccumulateOp>(*reduce->user_begin())) {
         op->emitOpError("expected one use of its result, by an accumulate");
         return WalkResult::interrupt();

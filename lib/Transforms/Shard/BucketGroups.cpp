@@ -43,10 +43,10 @@ std::string BucketGroup::getName() const {
 static llvm::DenseMap<StringAttr, Usage> collectUsage(ModuleOp module) {
   llvm::DenseMap<StringAttr, Usage> usage;
   module.walk([&](Operation *op) {
-    if (auto gather = dyn_cast<AllGatherOp>(op))
+    if (CollectiveOpInterface gather = asGather(op))
       usage[gather.getSourceAttr().getAttr()].wire =
           cast<RankedTensorType>(gather.getResult().getType()).getElementType();
-    else if (auto reduce = dyn_cast<ReduceScatterOp>(op))
+    else if (CollectiveOpInterface reduce = asReduction(op))
       usage[reduce.getSourceAttr().getAttr()].gradient =
           cast<RankedTensorType>(reduce.getInput().getType()).getElementType();
     else if (auto update = dyn_cast<ShardUpdateOp>(op))

@@ -309,8 +309,8 @@ static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
     return success();
   for (Operation &op : function.front())
     if (!isMicrobatch(getRole(function)) &&
-        !isa<OuterDifferenceOp, OuterUpdateOp, AllGatherOp, ReduceScatterOp,
-             RecordOp, WaitOp, ReleaseOp, func::ReturnOp>(op))
+        !isa<OuterDifferenceOp, OuterUpdateOp, CollectiveOpInterface, RecordOp,
+             WaitOp, ReleaseOp, func::ReturnOp>(op))
       return op.emitOpError("may not appear in @") << function.getSymName();
   Counts counts = countTargets<OuterUpdateOp>(function);
   for (auto bucket : module.getOps<BucketOp>()) {
@@ -327,7 +327,7 @@ static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
 /// Checks that an evaluation does not change gradients and parameters.
 static LogicalResult verifyChangesNothing(func::FuncOp function) {
   for (Operation &op : function.front())
-    if (isa<AccumulateOp, ReduceScatterOp, ShardUpdateOp, WriteBufferOp>(op))
+    if (isa<AccumulateOp, ShardUpdateOp, WriteBufferOp>(op) || asReduction(&op))
       return op.emitOpError("may not appear in @") << function.getSymName();
   return success();
 }

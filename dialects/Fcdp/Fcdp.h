@@ -243,4 +243,9 @@ int64_t countStateElements(StateRole role, mlir::RankedTensorType parameter);
 /// Returns the arena of states of `role`.
 Arena getArena(StateRole role);
 
+/// Creates a state named after its bucket and role, in its role's arena. Does
+/// not insert it into the module.
+StateOp createState(BucketOp bucket, StateRole role,
+                    mlir::RankedTensorType type);
+
 } // namespace fcdp

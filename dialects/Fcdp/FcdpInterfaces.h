@@ -15,6 +15,8 @@ class CollectiveOpInterface;
 
 /// Returns whether a collective is over `axis`, possibly among others.
 bool isOver(mlir::ArrayAttr axes, Axis axis);
+/// Returns the axes of a collective over `axis` alone.
+mlir::ArrayAttr oneAxis(mlir::MLIRContext *context, Axis axis);
 
 /// Verifies the places of `op`: its result and its scratch memory, if given,
 /// are device memory of the right size.

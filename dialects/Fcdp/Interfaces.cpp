@@ -14,6 +14,10 @@ bool fcdp::isOver(ArrayAttr axes, Axis axis) {
                       [&](AxisAttr other) { return other.getValue() == axis; });
 }
 
+ArrayAttr fcdp::oneAxis(MLIRContext *context, Axis axis) {
+  return ArrayAttr::get(context, {AxisAttr::get(context, axis)});
+}
+
 //===----------------------------------------------------------------------===//
 // Streams
 //===----------------------------------------------------------------------===//

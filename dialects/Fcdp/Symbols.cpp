@@ -467,6 +467,15 @@ Arena fcdp::getArena(StateRole role) {
   return isInHost ? Arena::host : Arena::device;
 }
 
+StateOp fcdp::createState(BucketOp bucket, StateRole role,
+                          RankedTensorType type) {
+  OpBuilder builder(bucket.getContext());
+  return StateOp::create(
+      builder, bucket.getLoc(),
+      (bucket.getSymName() + "." + stringifyStateRole(role)).str(), role,
+      bucket.getSymName(), getArena(role), type, BufferAttr());
+}
+
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto bucket =
       symbols.lookupNearestSymbolFrom<BucketOp>(*this, getBucketAttr());

@@ -5,6 +5,7 @@
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Driver/MeasureStep.h"
 #include "fcdp/Import/Pt2.h"
+#include "fcdp/Planning/Layout/BucketOptions.h"
 #include "fcdp/Support/InputFile.h"
 #include "fcdp/Support/Nesting.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"

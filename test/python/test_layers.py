@@ -24,6 +24,7 @@ COMPILER = """
     lib/Simulation
     lib/Planning
     lib/Planning/Buckets
+    lib/Planning/Layout
     lib/Planning/Recompute
     lib/Planning/Memory
     lib/Planning/Residency
@@ -107,7 +108,8 @@ SHARED_WITH_PROVER = {
 # Files of lib that may name a single collective. All others ask CollectiveOpInterface, so that they need no change for
 # another collective of a known kind.
 NAME_COLLECTIVES = {
-    "lib/Transforms/Shard": "makes collectives, and replaces those of parameters by those of buckets",
+    "lib/Transforms/Shard": "makes collectives",
+    "lib/Planning/Layout": "replaces collectives of parameters by collectives of buckets",
     "lib/Transforms/Decide": "rewrites collectives, and sets their codes",
     "lib/Analysis/BucketRanges": "reads the range of a copy, which only gathers have",
     "lib/Conversion/PlanOps": "fills a table for each operation",

@@ -2,11 +2,11 @@
 
 #include "DecideRemarks.h"
 #include "Options/ClusterOption.h"
-#include "Shard/JoinBuckets.h"
 #include "Shard/MergingRemark.h"
-#include "Shard/ShardStates.h"
 #include "StepPlanning.h"
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Planning/Layout/JoinBuckets.h"
+#include "fcdp/Planning/Layout/ShardStates.h"
 #include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Options/WireSpec.h"

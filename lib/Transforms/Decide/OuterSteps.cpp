@@ -3,7 +3,6 @@
 // Implements DiLoCo (arXiv 2311.08105), with fragments that take turns
 // (Streaming DiLoCo, arXiv 2501.18512).
 
-#include "Shard/Axes.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Transforms/Options/OuterSpec.h"

@@ -2,8 +2,8 @@
 
 #include "PlanSearch.h"
 
-#include "Shard/JoinBuckets.h"
-#include "Shard/ShardStates.h"
+#include "fcdp/Planning/Layout/JoinBuckets.h"
+#include "fcdp/Planning/Layout/ShardStates.h"
 #include "fcdp/Planning/SearchConstants.h"
 
 #include "llvm/ADT/Sequence.h"

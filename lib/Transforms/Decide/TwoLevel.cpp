@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Shard/Axes.h"
 #include "Verify/VerifyPhase.h"
 
 #include "mlir/IR/Builders.h"

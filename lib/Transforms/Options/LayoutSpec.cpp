@@ -21,9 +21,3 @@ llvm::Expected<LayoutAttr> fcdp::parseLayout(StringRef spec,
                                  "number of rows N or 'owned', got '" +
                                  spec + "'");
 }
-
-LayoutAttr fcdp::getLayout(BucketOp bucket) {
-  LayoutAttr layout = bucket.getLayoutAttr();
-  return layout ? layout
-                : LayoutAttr::get(bucket.getContext(), LayoutKind::flat, 0);
-}

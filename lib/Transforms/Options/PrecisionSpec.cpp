@@ -32,8 +32,3 @@ llvm::Expected<bool> fcdp::parseLossScale(StringRef spec) {
     return spec == "on";
   return llvm::createStringError("expected 'off' or 'on', got '" + spec + "'");
 }
-
-bool fcdp::needsMaster(Type storage, Type master) {
-  return master && isa<FloatType>(storage) &&
-         elementBytes(storage) < elementBytes(master);
-}

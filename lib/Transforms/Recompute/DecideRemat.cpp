@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Options/BucketOptions.h"
 #include "Options/ClusterOption.h"
 #include "Options/OptimizerChoice.h"
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Planning/Layout/BucketOptions.h"
 #include "fcdp/Planning/Recompute/Rematerialization.h"
 #include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"

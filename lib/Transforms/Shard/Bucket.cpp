@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "BucketBuilding.h"
 #include "MergingRemark.h"
-#include "ShardStates.h"
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Planning/Layout/BucketBuilding.h"
+#include "fcdp/Planning/Layout/ShardStates.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"

@@ -186,15 +186,6 @@ static LogicalResult verifySharded(ModuleOp module) {
   return verifySteps(module);
 }
 
-StateOp fcdp::createState(BucketOp bucket, StateRole role,
-                          RankedTensorType type) {
-  OpBuilder builder(bucket.getContext());
-  return StateOp::create(
-      builder, bucket.getLoc(),
-      (bucket.getSymName() + "." + stringifyStateRole(role)).str(), role,
-      bucket.getSymName(), getArena(role), type, BufferAttr());
-}
-
 //===----------------------------------------------------------------------===//
 // Scheduled
 //===----------------------------------------------------------------------===//

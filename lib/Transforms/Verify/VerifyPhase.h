@@ -46,11 +46,6 @@ bool staysWhole(CollectiveOpInterface op, const mlir::SymbolTable &symbols,
 /// over one axis or stays one step.
 mlir::LogicalResult verifyOneLevel(mlir::ModuleOp module);
 
-/// Creates a state named after its bucket and role, in host memory if it is a
-/// cache. Does not insert it into the module.
-StateOp createState(BucketOp bucket, StateRole role,
-                    mlir::RankedTensorType type);
-
 /// Fails unless all gathers over the same axes are on one stream, and all
 /// reductions over the same axes are, too. Each of these has a communicator,
 /// which only one stream may use. All must have a stream.

@@ -11,7 +11,4 @@ namespace fcdp {
 llvm::Expected<LayoutAttr> parseLayout(llvm::StringRef spec,
                                        mlir::MLIRContext *context);
 
-/// Returns the layout of `bucket`, or `flat` if it has none.
-LayoutAttr getLayout(BucketOp bucket);
-
 } // namespace fcdp

@@ -10,10 +10,6 @@ namespace fcdp {
 llvm::Expected<mlir::Type> parseMaster(llvm::StringRef spec,
                                        mlir::MLIRContext *context);
 
-/// Returns whether a trained parameter of type `storage` gets a master of type
-/// `master`, which may be null.
-bool needsMaster(mlir::Type storage, mlir::Type master);
-
 /// Parses `model`, as a null type, `f32`, `bf16` or `f16`. Errors list them.
 llvm::Expected<mlir::Type> parseReduceType(llvm::StringRef spec,
                                            mlir::MLIRContext *context);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "ShardStates.h"
-
-#include "Axes.h"
+#include "fcdp/Planning/Layout/ShardStates.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"

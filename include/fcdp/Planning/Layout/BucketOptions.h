@@ -19,6 +19,13 @@ struct BucketOptions {
   LayoutAttr layout;
 };
 
+/// Returns the layout of `bucket`, or `flat` if it has none.
+LayoutAttr getLayout(BucketOp bucket);
+
+/// Returns whether a trained parameter of type `storage` gets a master of type
+/// `master`, which may be null.
+bool needsMaster(mlir::Type storage, mlir::Type master);
+
 /// Returns the kind of the bucket of a parameter. `wire` is the type in which a
 /// function reads it, `gradient` is the type of its gradient, and `optimizer`
 /// updates it. Each may be null.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "BucketBuilding.h"
+#include "fcdp/Planning/Layout/BucketBuilding.h"
 
-#include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/BucketRanges.h"
 #include "fcdp/Analysis/Casts.h"
 #include "fcdp/Analysis/Identities.h"

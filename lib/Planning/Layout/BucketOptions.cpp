@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Options/BucketOptions.h"
-
-#include "fcdp/Transforms/Options/PrecisionSpec.h"
+#include "fcdp/Planning/Layout/BucketOptions.h"
 
 using namespace mlir;
 using namespace fcdp;
+
+LayoutAttr fcdp::getLayout(BucketOp bucket) {
+  LayoutAttr layout = bucket.getLayoutAttr();
+  return layout ? layout
+                : LayoutAttr::get(bucket.getContext(), LayoutKind::flat, 0);
+}
+
+bool fcdp::needsMaster(Type storage, Type master) {
+  return master && isa<FloatType>(storage) &&
+         elementBytes(storage) < elementBytes(master);
+}
 
 /// Returns the layout of a bucket that `optimizer`, which may be null, updates,
 /// if the option requests `asked`.

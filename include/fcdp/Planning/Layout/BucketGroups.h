@@ -3,9 +3,8 @@
 // Groups the parameters of each bucket.
 #pragma once
 
-#include "Options/BucketOptions.h"
 #include "fcdp/Planning/Buckets/BucketMerging.h"
-#include "fcdp/Transforms/Passes.h"
+#include "fcdp/Planning/Layout/BucketOptions.h"
 
 namespace fcdp {
 

@@ -3,8 +3,9 @@
 // Replaces parameters that are gathered and reduced one by one by buckets.
 #pragma once
 
-#include "BucketGroups.h"
+#include "fcdp/Planning/Layout/BucketGroups.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace fcdp {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "BucketGroups.h"
-
-#include "fcdp/Transforms/Options/LayoutSpec.h"
+#include "fcdp/Planning/Layout/BucketGroups.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "JoinBuckets.h"
+#include "fcdp/Planning/Layout/JoinBuckets.h"
 
-#include "BucketBuilding.h"
+#include "fcdp/Planning/Layout/BucketBuilding.h"
 #include "fcdp/Planning/SearchConstants.h"
 
 using namespace mlir;

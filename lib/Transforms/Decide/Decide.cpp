@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "ApplyPlan.h"
 #include "DecideRemarks.h"
 #include "Options/ClusterOption.h"
 #include "Shard/MergingRemark.h"

@@ -2,6 +2,7 @@
 
 #include "PlanSearch.h"
 
+#include "Trial.h"
 #include "fcdp/Planning/Layout/JoinBuckets.h"
 #include "fcdp/Planning/Layout/ShardStates.h"
 #include "fcdp/Planning/SearchConstants.h"
@@ -227,18 +228,18 @@ static std::vector<Candidate> findCandidates(ModuleOp module,
                                              const MemoryBudget &budget) {
   std::vector<Candidate> candidates;
   for (int64_t bucketBytes : choices.bucketBytes) {
-    OwningOpRef<ModuleOp> joined(cast<ModuleOp>(module->clone()));
-    if (llvm::Error error = joinBuckets(*joined, bucketBytes)) {
+    Trial joined(module);
+    if (llvm::Error error = joinBuckets(joined.get(), bucketBytes)) {
       llvm::consumeError(std::move(error)); // not one to choose
       continue;
     }
     for (Sharding sharding : choices.shardings) {
-      OwningOpRef<ModuleOp> cut(cast<ModuleOp>((*joined)->clone()));
-      shardStates(*cut, sharding);
+      Trial cut(joined.get());
+      shardStates(cut.get(), sharding);
       Candidate shared;
       shared.bucketBytes = bucketBytes;
       shared.sharding = sharding;
-      addCandidates(*cut, shared, model, choices, budget, candidates);
+      addCandidates(cut.get(), shared, model, choices, budget, candidates);
     }
   }
   for (Candidate &candidate : candidates)

@@ -2,21 +2,16 @@
 
 #include "StepPlanning.h"
 
-#include "ApplyWires.h"
-#include "PhasePasses.h"
 #include "PlanSearch.h"
+#include "Trial.h"
 #include "fcdp/Planning/Layout/JoinBuckets.h"
-#include "fcdp/Planning/Layout/ShardStates.h"
 #include "fcdp/Planning/Memory/DeviceMemory.h"
-#include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 #include "fcdp/Planning/SearchConstants.h"
 #include "fcdp/Simulation/Scenarios.h"
 #include "fcdp/Support/Units.h"
-#include "fcdp/Transforms/Options/Strategy.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
-#include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
 #include <limits>
@@ -25,55 +20,6 @@
 
 using namespace mlir;
 using namespace fcdp;
-
-LogicalResult fcdp::applyPlan(ModuleOp module, const StepDecisions &plan) {
-  if (llvm::Error error = joinBuckets(module, plan.bucketBytes))
-    return module.emitError() << toString(std::move(error));
-  if (plan.bucketBytes != 0)
-    setBucketBytes(module, plan.bucketBytes);
-  shardStates(module, plan.sharding);
-  for (auto [bucket, chosen] :
-       llvm::zip_equal(module.getOps<BucketOp>(), plan.residency.buckets))
-    applyStrategy(bucket, {chosen.residency, chosen.carry, plan.accumulation,
-                           bucket.getSharding(), chosen.collectives});
-  if (plan.prefetch && !getPrefetch(module))
-    setPrefetch(module, *plan.prefetch);
-  if (plan.reductions && !getReductions(module))
-    setReductions(module, *plan.reductions);
-  return success();
-}
-
-/// Runs the passes that `build` adds. MLIR's verifier is not run after each
-/// pass, because it takes longer than the passes. The pipeline runs the same
-/// passes on the chosen plan, and verifies their results.
-static LogicalResult run(ModuleOp module,
-                         llvm::function_ref<void(OpPassManager &)> build) {
-  PassManager pm(module.getContext());
-  pm.enableVerifier(false);
-  build(pm);
-  return pm.run(module);
-}
-
-/// Returns `module` with the decisions of `plan`, scheduled. Returns null if no
-/// schedule fits.
-static FailureOr<OwningOpRef<ModuleOp>> schedule(ModuleOp module,
-                                                 const StepDecisions &plan,
-                                                 const CostModel &model,
-                                                 const StepChoices &choices) {
-  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
-  if (failed(applyPlan(*copy, plan)))
-    return failure();
-  applyWires(*copy, choices.wires, &model);
-  if (failed(run(*copy, buildDecided)))
-    return failure();
-  if (llvm::Error error = decideOverlap(*copy, model, choices.budget.device)) {
-    llvm::consumeError(std::move(error));
-    return OwningOpRef<ModuleOp>();
-  }
-  if (failed(run(*copy, buildScheduled)))
-    return failure();
-  return copy;
-}
 
 namespace {
 /// A plan that has been simulated.
@@ -85,8 +31,8 @@ struct Simulated {
   /// the cluster's inputs, weighted by the use of the network. For a plan that
   /// cannot be the best, the nominal time, weighted.
   double measure = 0;
-  /// The schedule; null if it is not kept.
-  OwningOpRef<ModuleOp> scheduled = nullptr;
+  /// The schedule; none if it is not kept.
+  std::optional<Trial> scheduled = std::nullopt;
 };
 
 /// Compares plans by their schedules.
@@ -110,10 +56,9 @@ public:
   FailureOr<std::optional<Simulated>> takeBest(int64_t &planned);
 
 private:
-  FailureOr<OwningOpRef<ModuleOp>> schedule(const StepDecisions &plan) {
-    return timing.measure<CandidateSchedule>(
-        [&] { return ::schedule(module, plan, model, choices); });
-  }
+  /// Returns the module with the decisions of `plan`, scheduled; none if no
+  /// schedule fits.
+  FailureOr<std::optional<Trial>> schedule(const StepDecisions &plan);
   /// Returns the nominal and the mean time of a step, in seconds, which
   /// occupies the network for `network` seconds. If the measure of the nominal
   /// time is not below `leastOfMeans`, returns it in place of the mean.
@@ -164,6 +109,19 @@ static void remarkOnCandidate(ModuleOp module, const StepDecisions &plan,
       << text;
 }
 
+FailureOr<std::optional<Trial>> Finals::schedule(const StepDecisions &plan) {
+  using Scheduled = FailureOr<std::optional<Trial>>;
+  return timing.measure<CandidateSchedule>([&]() -> Scheduled {
+    std::optional<Trial> trial(module);
+    FailureOr<bool> fits = trial->schedule(plan, model, choices);
+    if (failed(fits))
+      return failure();
+    if (!*fits)
+      trial.reset();
+    return trial;
+  });
+}
+
 std::pair<double, double> Finals::simulate(ModuleOp scheduled, double network,
                                            double leastOfMeans) {
   return timing.measure<CandidateSimulation>([&] {
@@ -203,7 +161,7 @@ LogicalResult Finals::simulateAll(std::vector<StepDecisions> plans) {
     ResidencyEstimate taken = plan.residency.estimate;
     double mean = 0;
     std::tie(taken.seconds, mean) =
-        simulate(**scheduled, taken.network, leastOfMeans);
+        simulate((*scheduled)->get(), taken.network, leastOfMeans);
     remarkOnCandidate(module, plan, taken);
     double measure = weigh(mean, taken.network);
     simulated.push_back({plan, taken, measure, std::move(*scheduled)});
@@ -230,7 +188,7 @@ void Finals::dropSchedules() {
   std::nth_element(measures.begin(), last, measures.end());
   for (Simulated &one : simulated)
     if (one.measure > *last)
-      one.scheduled = nullptr;
+      one.scheduled.reset();
 }
 
 LogicalResult Finals::refine() {
@@ -280,8 +238,8 @@ FailureOr<int64_t> Finals::planMemory(Simulated &one) {
     one.scheduled = std::move(*scheduled);
   }
   FailureOr<int64_t> bytes = timing.measure<CandidateMemory>(
-      [&] { return peakDeviceBytes(*one.scheduled); });
-  one.scheduled = nullptr;
+      [&] { return peakDeviceBytes(one.scheduled->get()); });
+  one.scheduled.reset();
   return bytes;
 }
 

@@ -8,10 +8,6 @@
 
 namespace fcdp {
 
-/// Merges buckets and shards states by the plan, and sets the decisions that
-/// the module does not give.
-mlir::LogicalResult applyPlan(mlir::ModuleOp module, const StepDecisions &plan);
-
 /// Chooses flat or two-level collectives for each bucket of a plan, so that a
 /// step takes the least time. The residencies stay. `wires` gives the form in
 /// which values are sent.

@@ -94,11 +94,12 @@ void fcdp::setVariantArchives(ModuleOp module, ArrayRef<StringRef> paths) {
       module, Builder(module.getContext()).getStrArrayAttr(paths));
 }
 
-StringRef fcdp::getTarget(ModuleOp module) {
-  return findText<FcdpDialect::TargetAttrHelper>(module).value_or("cpu");
+Target fcdp::getTarget(ModuleOp module) {
+  auto text = findText<FcdpDialect::TargetAttrHelper>(module);
+  return symbolizeTarget(text.value_or("")).value_or(Target::cpu);
 }
-void fcdp::setTarget(ModuleOp module, StringRef target) {
-  setText<FcdpDialect::TargetAttrHelper>(module, target);
+void fcdp::setTarget(ModuleOp module, Target target) {
+  setText<FcdpDialect::TargetAttrHelper>(module, stringifyTarget(target));
 }
 
 std::optional<StringRef> fcdp::getRemat(ModuleOp module) {
@@ -108,11 +109,12 @@ void fcdp::setRemat(ModuleOp module, StringRef remat) {
   setText<FcdpDialect::RematAttrHelper>(module, remat);
 }
 
-std::optional<StringRef> fcdp::getWrap(ModuleOp module) {
-  return findText<FcdpDialect::WrapAttrHelper>(module);
+Wrap fcdp::getWrap(ModuleOp module) {
+  auto text = findText<FcdpDialect::WrapAttrHelper>(module);
+  return symbolizeWrap(text.value_or("")).value_or(Wrap::unit);
 }
-void fcdp::setWrap(ModuleOp module, StringRef wrap) {
-  setText<FcdpDialect::WrapAttrHelper>(module, wrap);
+void fcdp::setWrap(ModuleOp module, Wrap wrap) {
+  setText<FcdpDialect::WrapAttrHelper>(module, stringifyWrap(wrap));
 }
 
 std::optional<StringRef> fcdp::getLossWeight(ModuleOp module) {
@@ -299,8 +301,6 @@ static LogicalResult verifyStates(ModuleOp module) {
   return success();
 }
 
-bool fcdp::isTarget(StringRef name) { return name == "cpu" || name == "cuda"; }
-
 static bool isDimOrder(Operation *op, Attribute attr) {
   auto order = dyn_cast<DenseI64ArrayAttr>(attr);
   if (!order || op->getNumResults() == 0)
@@ -415,7 +415,7 @@ static const AttrRule kRules[] = {
     {FcdpDialect::TargetAttrHelper::getNameStr(),
      [](Operation *op, Attribute value) {
        auto target = dyn_cast<StringAttr>(value);
-       return isa<ModuleOp>(op) && target && isTarget(target.getValue());
+       return isa<ModuleOp>(op) && target && symbolizeTarget(target.getValue());
      },
      "'cpu' or 'cuda' on a module"},
     {FcdpDialect::ReductionsAttrHelper::getNameStr(),

@@ -64,9 +64,6 @@ inline constexpr llvm::StringLiteral kEventAttr = "fcdp.event";
 
 namespace fcdp {
 
-/// Returns whether `name` is a target: `cpu` or `cuda`.
-bool isTarget(llvm::StringRef name);
-
 /// Returns whether `type` is static, has elements of integer, float or complex
 /// type, and its size in bytes fits in an int64_t. `byteSize` requires this.
 bool hasByteSize(mlir::RankedTensorType type);
@@ -104,17 +101,16 @@ llvm::SmallVector<llvm::StringRef> getVariantArchives(mlir::ModuleOp module);
 void setVariantArchives(mlir::ModuleOp module,
                         llvm::ArrayRef<llvm::StringRef> paths);
 
-/// Returns `cpu` or `cuda`; `cpu` by default.
-llvm::StringRef getTarget(mlir::ModuleOp module);
-void setTarget(mlir::ModuleOp module, llvm::StringRef target);
+/// Returns `cpu` by default.
+Target getTarget(mlir::ModuleOp module);
+void setTarget(mlir::ModuleOp module, Target target);
 
 std::optional<llvm::StringRef> getRemat(mlir::ModuleOp module);
 void setRemat(mlir::ModuleOp module, llvm::StringRef remat);
 
-/// Returns the parameters that are gathered together, if these are not the ones
-/// of a unit.
-std::optional<llvm::StringRef> getWrap(mlir::ModuleOp module);
-void setWrap(mlir::ModuleOp module, llvm::StringRef wrap);
+/// Returns `unit` by default.
+Wrap getWrap(mlir::ModuleOp module);
+void setWrap(mlir::ModuleOp module, Wrap wrap);
 
 /// Returns the name of the input that weights losses.
 std::optional<llvm::StringRef> getLossWeight(mlir::ModuleOp module);

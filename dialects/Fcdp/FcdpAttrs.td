@@ -25,6 +25,16 @@ def Fcdp_Phase : Fcdp_Enum<"Phase", "a phase of the compilation", [
   I32EnumAttrCase<"scheduled", 2>, I32EnumAttrCase<"planned", 3>]>;
 def Fcdp_PhaseAttr : Fcdp_EnumAttr<Fcdp_Phase, "phase">;
 
+// Modules state these two as text, which Fcdp.h gives and takes by value.
+def Fcdp_Target : Fcdp_Enum<"Target", "the device that a step runs on", [
+  I32EnumAttrCase<"cpu", 0>, I32EnumAttrCase<"cuda", 1>]>;
+def Fcdp_Wrap : Fcdp_Enum<"Wrap", "the parameters that are gathered and reduced "
+    "together: those of a unit, or of a module with parameters of its own; with "
+    "`checkpoint`, those of a unit, and recomputed operations of the backward pass "
+    "have a gather of their own", [
+  I32EnumAttrCase<"unit", 0>, I32EnumAttrCase<"module", 1>,
+  I32EnumAttrCase<"checkpoint", 2>]>;
+
 def Fcdp_Role : Fcdp_Enum<"Role", "a member of the step's family of functions", [
   I32EnumAttrCase<"init", 0>, I32EnumAttrCase<"only_microbatch", 1>,
   I32EnumAttrCase<"first_microbatch", 2>, I32EnumAttrCase<"next_microbatch", 3>,

@@ -14,8 +14,8 @@ static LogicalResult fillHead(plan::PlanT &plan, ModuleOp module) {
     return module.emitError("expected the attribute '")
            << FcdpDialect::MicroBatchesAttrHelper::getNameStr() << "'";
   plan.microBatches = *microBatches;
-  plan.target =
-      findByName<plan::Target>(getTarget(module), plan::EnumNamesTarget());
+  plan.target = findByName<plan::Target>(stringifyTarget(getTarget(module)),
+                                         plan::EnumNamesTarget());
   if (std::optional<StringRef> strategy = getStrategy(module))
     plan.strategy = strategy->str();
   if (std::optional<StringRef> input = getLossWeight(module))

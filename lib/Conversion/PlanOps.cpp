@@ -91,8 +91,9 @@ private:
       table.alias = toAlias(aten::lookupOp(call.getCallee()).aliasing);
     }
     // Plans for a GPU mark the calls that may be in a graph.
-    table.replayable = getTarget(call->getParentOfType<ModuleOp>()) == "cuda" &&
-                       call.isReplayable();
+    table.replayable =
+        getTarget(call->getParentOfType<ModuleOp>()) == Target::cuda &&
+        call.isReplayable();
     if (table.replayable)
       for (auto [position, argument] :
            llvm::enumerate(call.getArgNames().getAsRange<StringAttr>()))

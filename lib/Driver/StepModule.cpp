@@ -319,11 +319,11 @@ LogicalResult Checker::check() {
   compareIfMade(option::Reductions, wanted.reductions, getReductions(module));
   compare(option::Strategy, StringRef(wanted.strategy),
           getStrategy(module).value_or(wanted.strategy));
-  compare(option::Target, StringRef(wanted.target), getTarget(module));
+  compare(option::Target, StringRef(wanted.target),
+          stringifyTarget(getTarget(module)));
   compare(option::Remat, StringRef(wanted.remat),
           getRemat(module).value_or("none"));
-  compare(option::Wrap, StringRef(wanted.wrap),
-          getWrap(module).value_or("unit"));
+  compare(option::Wrap, StringRef(wanted.wrap), stringifyWrap(getWrap(module)));
   for (auto [id, check] :
        {std::pair(option::Optimizer, &Checker::checkOptimizer),
         std::pair(option::Group, &Checker::checkGroups),

@@ -46,8 +46,8 @@ LogicalResult AddedProgram::checkSame() {
           "expected a step in phase 'imported', as "
           "fcdp.export writes it, to put together with another");
   if (getTarget(module) != getTarget(program))
-    return fail(Twine("runs on '") + getTarget(program) + "', the step on '" +
-                getTarget(module) + "'");
+    return fail(Twine("runs on '") + stringifyTarget(getTarget(program)) +
+                "', the step on '" + stringifyTarget(getTarget(module)) + "'");
   return success();
 }
 

@@ -149,7 +149,7 @@ static Error readNode(const Json &json, std::vector<Node> &nodes) {
 static Error readDevice(const JsonMember &tensor, Program &program) {
   StringRef device = tensor.value["device"]["type"].asString().value_or("cpu");
   if (device == "cuda")
-    program.device = device;
+    program.device = Target::cuda;
   else if (device != "cpu" && device != "meta")
     return makeError("value '" + tensor.name + "' is on the device '" + device +
                      "': export the model on a CPU or a CUDA device");

@@ -4,6 +4,7 @@
 // signature, in the archive's terms.
 #pragma once
 
+#include "dialects/Fcdp/Enums.h"
 #include "fcdp/Support/Json.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -54,7 +55,7 @@ struct Program {
   llvm::DenseMap<llvm::StringRef, int64_t> integers;
   /// The device that the step was exported on: `cuda` if any value is on it,
   /// otherwise `cpu`.
-  llvm::StringRef device = "cpu";
+  Target device = Target::cpu;
 };
 
 llvm::Expected<Program> readProgram(const Json &model);

@@ -51,7 +51,7 @@ static Error import(const Archive &archive, ModuleOp module) {
     return program.takeError();
   if (Error error = checkPickles(archive, *program))
     return error;
-  if (program->device != "cpu")
+  if (program->device != Target::cpu)
     setTarget(module, program->device);
 
   Extras extras;

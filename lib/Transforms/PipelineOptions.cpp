@@ -26,7 +26,7 @@ using namespace fcdp;
 //===----------------------------------------------------------------------===//
 
 static llvm::Error checkTarget(StringRef name) {
-  if (isTarget(name))
+  if (symbolizeTarget(name))
     return llvm::Error::success();
   return llvm::createStringError("expected 'cpu' or 'cuda', got '" + name +
                                  "'");

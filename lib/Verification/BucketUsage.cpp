@@ -20,7 +20,7 @@ static UseOrder findRanges(func::FuncOp function, BucketUsages &usages,
   llvm::DenseMap<StringAttr, size_t> starts;
   UseOrder order;
   bool endsAfterRecomputation =
-      getWrap(function->getParentOfType<ModuleOp>()) == "checkpoint";
+      getWrap(function->getParentOfType<ModuleOp>()) == Wrap::checkpoint;
   bool wasRepeated = false;
   for (Operation &op : function.front()) {
     if (auto view = dyn_cast<ViewMemberOp>(op)) {

@@ -54,7 +54,7 @@ LogicalResult DecideWiresPass::checkGiven() {
             llvm::cantFail(parseReduceWire(reduceWire))};
   bool isCoded =
       choice.gathers != GatherWireSpec::raw || choice.reductions != Wire::raw;
-  if (isCoded && getTarget(module) == "cuda")
+  if (isCoded && getTarget(module) == Target::cuda)
     return module.emitError("messages are coded on CPUs only: give neither "
                             "--wire nor --reduce-wire "
                             "for the target 'cuda'");

@@ -76,7 +76,8 @@ LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
     return module.emitError(
         "outer: expected several nodes, got 1: a node alone "
         "has none to synchronize with");
-  if (spec.wire.value_or(Wire::raw) != Wire::raw && getTarget(module) == "cuda")
+  if (spec.wire.value_or(Wire::raw) != Wire::raw &&
+      getTarget(module) == Target::cuda)
     return module.emitError("outer: messages are coded on CPUs only: give no "
                             "'wire' for the target 'cuda'");
   for (auto buffer : module.getOps<BufferOp>())

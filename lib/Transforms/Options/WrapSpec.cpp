@@ -7,12 +7,8 @@
 using namespace fcdp;
 
 llvm::Expected<Wrap> fcdp::parseWrap(llvm::StringRef text) {
-  if (text == "unit")
-    return Wrap::Unit;
-  if (text == "module")
-    return Wrap::Module;
-  if (text == "checkpoint")
-    return Wrap::Checkpoint;
+  if (std::optional<Wrap> wrap = symbolizeWrap(text))
+    return *wrap;
   return llvm::createStringError(
       "expected 'unit', 'module' or 'checkpoint', got '" + text + "'");
 }

@@ -113,9 +113,9 @@ void RetargetPass::runOnOperation() {
   FailureOr<func::FuncOp> step = requireImported(module);
   if (failed(step) || failed(checkOptions(module, target, computeCapability)))
     return signalPassFailure();
-  StringRef source = getTarget(module);
-  StringRef wanted = target.empty() ? source : StringRef(target);
-  if (source == "cuda" && wanted == "cpu") {
+  Target source = getTarget(module);
+  Target wanted = target.empty() ? source : *symbolizeTarget(target);
+  if (source == Target::cuda && wanted == Target::cpu) {
     module.emitError("expected the target 'cuda', which the step is made for, "
                      "got 'cpu'; export the model on the CPU, which serves "
                      "both");
@@ -127,9 +127,9 @@ void RetargetPass::runOnOperation() {
   for (auto function : module.getOps<func::FuncOp>()) {
     if (source != wanted && failed(toCuda(function, *capability)))
       return signalPassFailure();
-    if (wanted == "cuda")
+    if (wanted == Target::cuda)
       replaceDevices(function, "cuda", "cuda");
   }
-  if (wanted == "cuda")
+  if (wanted == Target::cuda)
     setTarget(module, wanted);
 }

@@ -71,10 +71,10 @@ LogicalResult ShardPass::wrapParameters() {
   llvm::Expected<Wrap> asked = parseWrap(wrap);
   if (!asked)
     return module.emitError("wrap: ") << toString(asked.takeError());
-  if (*asked == Wrap::Unit)
+  if (*asked == Wrap::unit)
     return success();
-  setWrap(module, wrap);
-  if (*asked == Wrap::Checkpoint) {
+  setWrap(module, *asked);
+  if (*asked == Wrap::checkpoint) {
     rangeEnd = RangeEnd::Recomputation;
     return success();
   }

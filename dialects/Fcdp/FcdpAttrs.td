@@ -186,22 +186,13 @@ def Fcdp_BufferAttr : Fcdp_Attr<"Buffer", "buffer"> {
                         DefaultValuedParameter<"int64_t", "0">:$local_stride);
 }
 
+include "dialects/Fcdp/FcdpOptimizers.td"
+
 class Fcdp_OptimizerAttrDef<string name, string attrMnemonic>
     : Fcdp_Attr<name, attrMnemonic, [OptimizerAttrInterface]> {
   let genVerifyDecl = 1;
   code statesDeclaration = "::llvm::SmallVector<::fcdp::StateRole> getStates() const;";
   let extraClassDeclaration = statesDeclaration;
-}
-def Fcdp_AdamWAttr : Fcdp_OptimizerAttrDef<"AdamW", "adamw"> {
-  let summary = "AdamW with decoupled weight decay (arXiv 1711.05101), as torch.optim.AdamW";
-  let description = [{
-    Constraints, as torch.optim.AdamW has them:
-    - (C1) All numbers are finite `f64` and not negative.
-    - (C2) `beta1` and `beta2` are below 1.
-  }];
-  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$beta1,
-                        "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$eps,
-                        "::mlir::FloatAttr":$weight_decay);
 }
 def Fcdp_AdamW8bitAttr : Fcdp_OptimizerAttrDef<"AdamW8bit", "adamw8bit"> {
   let summary = "AdamW with moments in 8 bits (arXiv 2110.02861), as torchao.optim.AdamW8bit";
@@ -222,16 +213,6 @@ def Fcdp_AdamW8bitAttr : Fcdp_OptimizerAttrDef<"AdamW8bit", "adamw8bit"> {
     ::mlir::Attribute getNeededLayout() const;
     bool canUpdate(::mlir::RankedTensorType parameter) const;
   }];
-}
-def Fcdp_LionAttr : Fcdp_OptimizerAttrDef<"Lion", "lion"> {
-  let summary = "Lion (arXiv 2302.06675): the sign of the momentum, with decoupled weight decay";
-  let description = [{
-    Constraints:
-    - (C1) All numbers are finite `f64` and not negative.
-    - (C2) `beta1` and `beta2` are below 1.
-  }];
-  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$beta1,
-                        "::mlir::FloatAttr":$beta2, "::mlir::FloatAttr":$weight_decay);
 }
 def Fcdp_AdjustLr : Fcdp_Enum<"AdjustLr", "the factor of Muon's learning rate for a "
     "matrix of A x B elements: sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B))", [
@@ -259,17 +240,6 @@ def Fcdp_MuonAttr : Fcdp_OptimizerAttrDef<"Muon", "muon"> {
     int64_t getScratchBytes(::mlir::RankedTensorType parameter) const;
     double getFlops(::mlir::RankedTensorType parameter) const;
   }];
-}
-def Fcdp_SGDAttr : Fcdp_OptimizerAttrDef<"SGD", "sgd"> {
-  let summary = "stochastic gradient descent, as torch.optim.SGD";
-  let description = [{
-    Constraints, as torch.optim.SGD has them:
-    - (C1) All numbers are finite `f64`; all but `dampening` are not negative.
-    - (C2) `nesterov` needs `momentum` and no `dampening`.
-  }];
-  let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$momentum,
-                        "::mlir::FloatAttr":$dampening,
-                        "::mlir::FloatAttr":$weight_decay, "bool":$nesterov);
 }
 def Fcdp_AdafactorAttr : Fcdp_OptimizerAttrDef<"Adafactor", "adafactor"> {
   let summary = "Adafactor (arXiv 1804.04235), as torch.optim.Adafactor";

@@ -13,6 +13,30 @@
 using namespace mlir;
 using namespace fcdp;
 
+/// Verifies C1 of the optimizers for one number. It may be negative if `least`
+/// is.
+static LogicalResult verifyNumber(function_ref<InFlightDiagnostic()> emitError,
+                                  StringRef name, FloatAttr number,
+                                  double least = 0) {
+  bool isNegativeAllowed = least < 0;
+  if (number.getType().isF64() && number.getValue().isFinite() &&
+      (isNegativeAllowed || number.getValueAsDouble() >= 0))
+    return success();
+  return emitError() << "expected '" << name << "' to be a finite f64"
+                     << (isNegativeAllowed ? "" : " from 0 on") << ", got "
+                     << number;
+}
+
+/// Verifies C2 of the optimizers for one number: it is in [least, below).
+static LogicalResult verifyRange(function_ref<InFlightDiagnostic()> emitError,
+                                 FloatAttr number, double least, double below,
+                                 StringRef expected) {
+  double value = number.getValueAsDouble();
+  if (value >= least && value < below)
+    return success();
+  return emitError() << "expected " << expected << ", got " << number;
+}
+
 #include "dialects/Fcdp/FcdpAttrInterfaces.cpp.inc"
 #include "dialects/Fcdp/FcdpDialect.cpp.inc"
 #include "dialects/Fcdp/FcdpEnums.cpp.inc"
@@ -88,36 +112,6 @@ LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-/// Verifies C1 of the optimizers for one number.
-static LogicalResult verifyNumber(function_ref<InFlightDiagnostic()> emitError,
-                                  StringRef name, FloatAttr number,
-                                  bool negative = false) {
-  if (number.getType().isF64() && number.getValue().isFinite() &&
-      (negative || number.getValueAsDouble() >= 0))
-    return success();
-  return emitError() << "expected '" << name << "' to be a finite f64"
-                     << (negative ? "" : " from 0 on") << ", got " << number;
-}
-
-LogicalResult AdamWAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                FloatAttr lr, FloatAttr beta1, FloatAttr beta2,
-                                FloatAttr eps, FloatAttr weightDecay) {
-  if (failed(verifyNumber(emitError, "lr", lr)) ||
-      failed(verifyNumber(emitError, "beta1", beta1)) ||
-      failed(verifyNumber(emitError, "beta2", beta2)) ||
-      failed(verifyNumber(emitError, "eps", eps)) ||
-      failed(verifyNumber(emitError, "weight_decay", weightDecay)))
-    return failure();
-  for (FloatAttr beta : {beta1, beta2})
-    if (beta.getValueAsDouble() >= 1) // C2
-      return emitError() << "expected a beta below 1, got " << beta;
-  return success();
-}
-
-SmallVector<StateRole> AdamWAttr::getStates() const {
-  return {StateRole::exp_avg, StateRole::exp_avg_sq};
-}
-
 LogicalResult
 AdamW8bitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       FloatAttr lr, FloatAttr beta1, FloatAttr beta2,
@@ -139,24 +133,6 @@ bool AdamW8bitAttr::canUpdate(RankedTensorType parameter) const {
          parameter.getNumElements() % kStateBlock == 0;
 }
 
-LogicalResult LionAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               FloatAttr lr, FloatAttr beta1, FloatAttr beta2,
-                               FloatAttr weightDecay) {
-  if (failed(verifyNumber(emitError, "lr", lr)) ||
-      failed(verifyNumber(emitError, "beta1", beta1)) ||
-      failed(verifyNumber(emitError, "beta2", beta2)) ||
-      failed(verifyNumber(emitError, "weight_decay", weightDecay)))
-    return failure();
-  for (FloatAttr beta : {beta1, beta2})
-    if (beta.getValueAsDouble() >= 1) // C2
-      return emitError() << "expected a beta below 1, got " << beta;
-  return success();
-}
-
-SmallVector<StateRole> LionAttr::getStates() const {
-  return {StateRole::exp_avg};
-}
-
 LogicalResult MuonAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                FloatAttr lr, FloatAttr weightDecay,
                                FloatAttr momentum, bool, FloatAttr a,
@@ -166,9 +142,9 @@ LogicalResult MuonAttr::verify(function_ref<InFlightDiagnostic()> emitError,
       failed(verifyNumber(emitError, "weight_decay", weightDecay)) ||
       failed(verifyNumber(emitError, "momentum", momentum)) ||
       failed(verifyNumber(emitError, "eps", eps)) ||
-      failed(verifyNumber(emitError, "ns_a", a, /*negative=*/true)) ||
-      failed(verifyNumber(emitError, "ns_b", b, /*negative=*/true)) ||
-      failed(verifyNumber(emitError, "ns_c", c, /*negative=*/true)))
+      failed(verifyNumber(emitError, "ns_a", a, /*least=*/-1)) ||
+      failed(verifyNumber(emitError, "ns_b", b, /*least=*/-1)) ||
+      failed(verifyNumber(emitError, "ns_c", c, /*least=*/-1)))
     return failure();
   if (steps < 0 || steps > 99) // C2
     return emitError() << "expected 'ns_steps' from 0 to 99, got " << steps;
@@ -209,35 +185,13 @@ double MuonAttr::getFlops(RankedTensorType parameter) const {
   return getNsSteps() * (4 * least * least * most + 2 * least * least * least);
 }
 
-LogicalResult SGDAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                              FloatAttr lr, FloatAttr momentum,
-                              FloatAttr dampening, FloatAttr weightDecay,
-                              bool nesterov) {
-  if (failed(verifyNumber(emitError, "lr", lr)) ||
-      failed(verifyNumber(emitError, "momentum", momentum)) ||
-      failed(verifyNumber(emitError, "dampening", dampening,
-                          /*negative=*/true)) ||
-      failed(verifyNumber(emitError, "weight_decay", weightDecay)))
-    return failure();
-  if (nesterov && (momentum.getValueAsDouble() == 0 ||
-                   dampening.getValueAsDouble() != 0)) // C2
-    return emitError() << "'nesterov' needs momentum and no dampening";
-  return success();
-}
-
-SmallVector<StateRole> SGDAttr::getStates() const {
-  if (getMomentum().getValueAsDouble() == 0)
-    return {};
-  return {StateRole::momentum_buffer};
-}
-
 LogicalResult
 AdafactorAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                       FloatAttr lr, FloatAttr beta2Decay, FloatAttr eps1,
                       FloatAttr eps2, FloatAttr d, FloatAttr weightDecay) {
   if (failed(verifyNumber(emitError, "lr", lr)) ||
       failed(verifyNumber(emitError, "beta2_decay", beta2Decay,
-                          /*negative=*/true)) ||
+                          /*least=*/-1)) ||
       (eps1 && failed(verifyNumber(emitError, "eps1", eps1))) ||
       failed(verifyNumber(emitError, "eps2", eps2)) ||
       failed(verifyNumber(emitError, "d", d)) ||

@@ -52,41 +52,35 @@ static FailureOr<Attribute> findOptimizer(ModuleOp module) {
   return first.getOptimizer();
 }
 
-template <typename Table, typename Attr>
-static Table makeAdamW(Attr adamw) {
-  Table table;
-  table.lr = adamw.getLr().getValueAsDouble();
-  table.beta1 = adamw.getBeta1().getValueAsDouble();
-  table.beta2 = adamw.getBeta2().getValueAsDouble();
-  table.eps = adamw.getEps().getValueAsDouble();
-  table.weightDecay = adamw.getWeightDecay().getValueAsDouble();
-  return table;
+/// Sets a field of an optimizer's table to the value of its attribute. Null
+/// leaves out the field.
+template <typename Field, typename Value>
+static void setField(Field &field, Value value) {
+  if constexpr (!std::is_same_v<Value, FloatAttr>)
+    field = static_cast<Field>(value);
+  else if (value)
+    field = value.getValueAsDouble();
 }
 
-static plan::AdamWT makeTable(AdamWAttr adamw) {
-  return makeAdamW<plan::AdamWT>(adamw);
-}
+namespace {
+/// An optimizer, whose record is in FcdpOptimizers.td.
+struct OptimizerPlanRow {
+  unsigned index;
+  const char *name;
+  /// Fills the table in the plan.
+  void (*fill)(Attribute optimizer, plan::OptimizerUnion &out);
+};
+#define GET_OptimizerPlanTable_IMPL
+#include "dialects/Fcdp/FcdpTables.inc"
+} // namespace
 
 static plan::AdamW8bitT makeTable(AdamW8bitAttr adamw) {
-  return makeAdamW<plan::AdamW8bitT>(adamw);
-}
-
-static plan::LionT makeTable(LionAttr lion) {
-  plan::LionT table;
-  table.lr = lion.getLr().getValueAsDouble();
-  table.beta1 = lion.getBeta1().getValueAsDouble();
-  table.beta2 = lion.getBeta2().getValueAsDouble();
-  table.weightDecay = lion.getWeightDecay().getValueAsDouble();
-  return table;
-}
-
-static plan::SgdT makeTable(SGDAttr sgd) {
-  plan::SgdT table;
-  table.lr = sgd.getLr().getValueAsDouble();
-  table.momentum = sgd.getMomentum().getValueAsDouble();
-  table.dampening = sgd.getDampening().getValueAsDouble();
-  table.weightDecay = sgd.getWeightDecay().getValueAsDouble();
-  table.nesterov = sgd.getNesterov();
+  plan::AdamW8bitT table;
+  setField(table.lr, adamw.getLr());
+  setField(table.beta1, adamw.getBeta1());
+  setField(table.beta2, adamw.getBeta2());
+  setField(table.eps, adamw.getEps());
+  setField(table.weightDecay, adamw.getWeightDecay());
   return table;
 }
 
@@ -118,9 +112,13 @@ static plan::AdafactorT makeTable(AdafactorAttr adafactor) {
 }
 
 void fcdp::setOptimizer(plan::OptimizerUnion &out, Attribute optimizer) {
+  StringRef name = cast<OptimizerAttrInterface>(optimizer).getName();
+  for (const OptimizerPlanRow &row : OptimizerPlanTable)
+    if (name == row.name)
+      return row.fill(optimizer, out);
   llvm::TypeSwitch<Attribute>(optimizer)
-      .Case<AdafactorAttr, AdamWAttr, AdamW8bitAttr, LionAttr, MuonAttr,
-            SGDAttr>([&](auto typed) { out.Set(makeTable(typed)); })
+      .Case<AdafactorAttr, AdamW8bitAttr, MuonAttr>(
+          [&](auto typed) { out.Set(makeTable(typed)); })
       .DefaultUnreachable("an optimizer without a table in the plan");
 }
 

@@ -14,126 +14,107 @@
 using namespace mlir;
 using namespace fcdp;
 
-namespace {
-/// An optimizer, and the function that makes its attribute from its settings.
-struct OptimizerKind {
-  StringRef name;
-  SmallVector<Setting> settings;
-  llvm::Expected<Attribute> (*make)(MLIRContext *context,
-                                    ArrayRef<FloatAttr> numbers);
-};
-} // namespace
-
-static llvm::Expected<Attribute> makeAdamW(MLIRContext *context,
-                                           ArrayRef<FloatAttr> numbers) {
-  return AdamWAttr::get(context, numbers[0], numbers[1], numbers[2], numbers[3],
-                        numbers[4]);
+/// Returns "'a', 'b' or 'c'".
+static std::string listQuoted(ArrayRef<StringRef> names) {
+  std::string text;
+  for (auto [i, name] : llvm::enumerate(names)) {
+    if (i > 0)
+      text += i + 1 < names.size() ? ", " : " or ";
+    text += "'" + name.str() + "'";
+  }
+  return text;
 }
 
-static llvm::Expected<Attribute> makeAdamW8bit(MLIRContext *context,
-                                               ArrayRef<FloatAttr> numbers) {
+/// Returns the value of an attribute's parameter.
+template <typename T>
+static T readAs(FloatAttr number) {
+  if constexpr (std::is_same_v<T, FloatAttr>)
+    return number;
+  else
+    return static_cast<T>(number.getValueAsDouble());
+}
+
+namespace {
+/// An optimizer, whose record is in FcdpOptimizers.td.
+struct OptimizerKind {
+  unsigned index;
+  const char *name;
+  /// Returns the settings with their defaults.
+  SmallVector<Setting> (*getSettings)();
+  /// Makes the attribute from a number for each setting.
+  Attribute (*make)(MLIRContext *context, ArrayRef<FloatAttr> numbers);
+  /// Returns whether settings exclude each other, as `conflict` says.
+  bool (*isConflict)(ArrayRef<FloatAttr> numbers);
+  const char *conflict;
+};
+#define GET_OptimizerTable_IMPL
+#include "dialects/Fcdp/FcdpTables.inc"
+} // namespace
+
+static Attribute makeAdamW8bit(MLIRContext *context,
+                               ArrayRef<FloatAttr> numbers) {
   return AdamW8bitAttr::get(context, numbers[0], numbers[1], numbers[2],
                             numbers[3], numbers[4]);
 }
 
-static llvm::Expected<Attribute> makeLion(MLIRContext *context,
-                                          ArrayRef<FloatAttr> numbers) {
-  return LionAttr::get(context, numbers[0], numbers[1], numbers[2], numbers[3]);
-}
-
-static llvm::Expected<Attribute> makeMuon(MLIRContext *context,
-                                          ArrayRef<FloatAttr> numbers) {
-  auto number = [&](size_t i) { return numbers[i].getValueAsDouble(); };
-  for (auto [i, name] : {std::pair(3, "nesterov"), std::pair(8, "ns_steps")})
-    if (number(i) != std::floor(number(i)))
-      return llvm::createStringError("expected '" + llvm::Twine(name) +
-                                     "' to be a whole number");
+static Attribute makeMuon(MLIRContext *context, ArrayRef<FloatAttr> numbers) {
   return MuonAttr::get(context, numbers[0], numbers[1], numbers[2],
-                       number(3) == 1, numbers[4], numbers[5], numbers[6],
-                       numbers[7], static_cast<int64_t>(number(8)),
-                       static_cast<AdjustLr>(number(9)));
+                       readAs<bool>(numbers[3]), numbers[4], numbers[5],
+                       numbers[6], numbers[7], readAs<int64_t>(numbers[8]),
+                       readAs<AdjustLr>(numbers[9]));
 }
 
-static llvm::Expected<Attribute> makeSgd(MLIRContext *context,
-                                         ArrayRef<FloatAttr> numbers) {
-  double flag = numbers[4].getValueAsDouble();
-  bool nesterov = flag == 1;
-  if (flag != 0 && !nesterov)
-    return llvm::createStringError("expected 'nesterov' to be 0 or 1");
-  if (nesterov && (numbers[1].getValueAsDouble() == 0 ||
-                   numbers[2].getValueAsDouble() != 0))
-    return llvm::createStringError(
-        "'nesterov' needs a momentum and no dampening");
-  return SGDAttr::get(context, numbers[0], numbers[1], numbers[2], numbers[3],
-                      nesterov);
-}
-
-static llvm::Expected<Attribute> makeAdafactor(MLIRContext *context,
-                                               ArrayRef<FloatAttr> numbers) {
-  if (numbers[1].getValueAsDouble() > 0)
-    return llvm::createStringError("expected 'beta2_decay' of at most 0");
+static Attribute makeAdafactor(MLIRContext *context,
+                               ArrayRef<FloatAttr> numbers) {
   return AdafactorAttr::get(context, numbers[0], numbers[1], numbers[2],
                             numbers[3], numbers[4], numbers[5]);
 }
 
-/// Returns the optimizers. The defaults are those of torch.optim, and of the
-/// authors of Lion.
-static std::array<OptimizerKind, 6> makeKinds() {
-  OptimizerKind adamw{"adamw",
-                      {{"lr", 1e-3, 0, kAnyNumber},
-                       {"beta1", 0.9, 0, 1},
-                       {"beta2", 0.999, 0, 1},
-                       {"eps", 1e-8, 0, kAnyNumber},
-                       {"weight_decay", 1e-2, 0, kAnyNumber}},
-                      makeAdamW};
-  OptimizerKind sgd{"sgd",
-                    {{"lr", 1e-3, 0, kAnyNumber},
-                     {"momentum", 0, 0, kAnyNumber},
-                     {"dampening", 0, -kAnyNumber, kAnyNumber},
-                     {"weight_decay", 0, 0, kAnyNumber},
-                     {"nesterov", 0, 0, 2}},
-                    makeSgd};
-  OptimizerKind lion{"lion",
-                     {{"lr", 1e-4, 0, kAnyNumber},
-                      {"beta1", 0.9, 0, 1},
-                      {"beta2", 0.99, 0, 1},
-                      {"weight_decay", 0, 0, kAnyNumber}},
-                     makeLion};
-  OptimizerKind muon{MuonAttr::getMnemonic(),
-                     {{"lr", 1e-3},
-                      {"weight_decay", 0.1},
-                      {"momentum", 0.95},
-                      {"nesterov", 1, 0, 2},
-                      {"ns_a", 3.4445, -kAnyNumber},
-                      {"ns_b", -4.775, -kAnyNumber},
-                      {"ns_c", 2.0315, -kAnyNumber},
-                      {"eps", 1e-7},
-                      {"ns_steps", 5, 0, 100},
-                      {"adjust_lr_fn",
-                       0,
-                       0,
-                       0,
-                       {stringifyAdjustLr(AdjustLr::original),
-                        stringifyAdjustLr(AdjustLr::match_rms_adamw)}}},
-                     makeMuon};
-  OptimizerKind adamw8bit{AdamW8bitAttr::getMnemonic(), adamw.settings,
-                          makeAdamW8bit};
-  OptimizerKind adafactor{AdafactorAttr::getMnemonic(),
-                          {{"lr", 1e-2},
-                           {"beta2_decay", -0.8, -kAnyNumber},
-                           {"eps1", std::nullopt},
-                           {"eps2", 1e-3},
-                           {"d", 1, 1},
-                           {"weight_decay", 0}},
-                          makeAdafactor};
-  return {adamw, sgd, lion, muon, adamw8bit, adafactor};
+static SmallVector<Setting> getMuonSettings() {
+  return {{"lr", 1e-3},
+          {"weight_decay", 0.1},
+          {"momentum", 0.95},
+          {"nesterov", 1, 0, 2, {}, "to be a whole number"},
+          {"ns_a", 3.4445, -kAnyNumber},
+          {"ns_b", -4.775, -kAnyNumber},
+          {"ns_c", 2.0315, -kAnyNumber},
+          {"eps", 1e-7},
+          {"ns_steps", 5, 0, 100, {}, "to be a whole number"},
+          {"adjust_lr_fn",
+           0,
+           0,
+           0,
+           {stringifyAdjustLr(AdjustLr::original),
+            stringifyAdjustLr(AdjustLr::match_rms_adamw)}}};
+}
+
+static SmallVector<Setting> getAdafactorSettings() {
+  return {{"lr", 1e-2}, {"beta2_decay", -0.8, -kAnyNumber},
+          {"eps1", {}}, {"eps2", 1e-3},
+          {"d", 1, 1},  {"weight_decay", 0}};
+}
+
+/// Returns the optimizers.
+static SmallVector<OptimizerKind> getKinds() {
+  SmallVector<OptimizerKind> kinds(std::begin(OptimizerTable),
+                                   std::end(OptimizerTable));
+  auto never = [](ArrayRef<FloatAttr>) { return false; };
+  kinds.push_back({3, "muon", getMuonSettings, makeMuon, never, ""});
+  kinds.push_back(
+      {4, "adamw8bit", kinds[0].getSettings, makeAdamW8bit, never, ""});
+  kinds.push_back({5, "adafactor", getAdafactorSettings, makeAdafactor,
+                   [](ArrayRef<FloatAttr> numbers) {
+                     return numbers[1].getValueAsDouble() > 0;
+                   },
+                   "expected 'beta2_decay' of at most 0"});
+  return kinds;
 }
 
 static llvm::Expected<Attribute> parseOne(StringRef spec,
                                           MLIRContext *context) {
   SmallVector<StringRef> parts;
   spec.split(parts, ',');
-  std::array<OptimizerKind, 6> kinds = makeKinds();
+  SmallVector<OptimizerKind> kinds = getKinds();
   auto *kind = llvm::find_if(kinds, [&](const OptimizerKind &other) {
     return other.name == parts[0];
   });
@@ -142,18 +123,22 @@ static llvm::Expected<Attribute> parseOne(StringRef spec,
     known.push_back(other.name);
   if (kind == kinds.end())
     return llvm::createStringError("unknown optimizer '" + parts[0] +
-                                   "'; expected 'adamw', 'sgd', 'lion', "
-                                   "'muon', 'adamw8bit' or 'adafactor'" +
+                                   "'; expected " + listQuoted(known) +
                                    didYouMean(parts[0], known));
+  SmallVector<Setting> settings = kind->getSettings();
   for (StringRef part : ArrayRef(parts).drop_front())
-    if (llvm::Error error = parseSetting(part, "optimizer '" + kind->name + "'",
-                                         kind->settings))
+    if (llvm::Error error = parseSetting(
+            part, "optimizer '" + Twine(kind->name) + "'", settings))
       return std::move(error);
+  if (llvm::Error error = checkSettings(settings))
+    return std::move(error);
   Builder builder(context);
   SmallVector<FloatAttr> numbers;
-  for (const Setting &setting : kind->settings)
+  for (const Setting &setting : settings)
     numbers.push_back(setting.value ? builder.getF64FloatAttr(*setting.value)
                                     : FloatAttr());
+  if (kind->isConflict(numbers))
+    return llvm::createStringError(kind->conflict);
   return kind->make(context, numbers);
 }
 

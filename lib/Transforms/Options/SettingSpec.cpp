@@ -48,3 +48,12 @@ llvm::Error fcdp::parseSetting(StringRef text, const Twine &owner,
   setting->value = value;
   return llvm::Error::success();
 }
+
+llvm::Error fcdp::checkSettings(ArrayRef<Setting> settings) {
+  for (const Setting &setting : settings)
+    if (!setting.wholeRule.empty() && setting.value &&
+        *setting.value != std::floor(*setting.value))
+      return llvm::createStringError("expected '" + setting.name + "' " +
+                                     setting.wholeRule);
+  return llvm::Error::success();
+}

@@ -21,11 +21,16 @@ struct Setting {
   double least = 0, below = kAnyNumber;
   /// If not empty, one of these words is expected, and the value is its index.
   llvm::SmallVector<llvm::StringRef> words = {};
+  /// If not empty, the value is whole. Completes the error "expected 'NAME' ".
+  llvm::StringRef wholeRule = {};
 };
 
 /// Applies `name=value` to one of `settings`. Errors name `owner`, which the
 /// settings belong to.
 llvm::Error parseSetting(llvm::StringRef text, const llvm::Twine &owner,
                          llvm::MutableArrayRef<Setting> settings);
+
+/// Checks what settings must have besides the range of their values.
+llvm::Error checkSettings(llvm::ArrayRef<Setting> settings);
 
 } // namespace fcdp

@@ -27,14 +27,11 @@ static LogicalResult verifyNumber(function_ref<InFlightDiagnostic()> emitError,
                      << number;
 }
 
-/// Verifies C2 of the optimizers for one number: it is in [least, below).
-static LogicalResult verifyRange(function_ref<InFlightDiagnostic()> emitError,
-                                 FloatAttr number, double least, double below,
-                                 StringRef expected) {
-  double value = number.getValueAsDouble();
-  if (value >= least && value < below)
-    return success();
-  return emitError() << "expected " << expected << ", got " << number;
+/// Returns the bytes that an array takes of the memory of an update, in which
+/// each begins at a multiple of 64 bytes.
+static int64_t getScratch(int64_t elements, int64_t width) {
+  return static_cast<int64_t>(
+      llvm::alignTo(elements * width, kMemberAlignment));
 }
 
 #include "dialects/Fcdp/FcdpAttrInterfaces.cpp.inc"
@@ -110,136 +107,6 @@ LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (!llvm::checkedAdd(offset, bytes)) // C1
     return emitError() << "the buffer's end is out of range";
   return success();
-}
-
-LogicalResult
-AdamW8bitAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                      FloatAttr lr, FloatAttr beta1, FloatAttr beta2,
-                      FloatAttr eps, FloatAttr weightDecay) {
-  return AdamWAttr::verify(emitError, lr, beta1, beta2, eps, weightDecay);
-}
-
-SmallVector<StateRole> AdamW8bitAttr::getStates() const {
-  return {StateRole::exp_avg_code, StateRole::exp_avg_scale,
-          StateRole::exp_avg_sq_code, StateRole::exp_avg_sq_scale};
-}
-
-Attribute AdamW8bitAttr::getNeededLayout() const {
-  return LayoutAttr::get(getContext(), LayoutKind::blocks, kStateBlock);
-}
-
-bool AdamW8bitAttr::canUpdate(RankedTensorType parameter) const {
-  return parameter.getNumElements() != 0 &&
-         parameter.getNumElements() % kStateBlock == 0;
-}
-
-LogicalResult MuonAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                               FloatAttr lr, FloatAttr weightDecay,
-                               FloatAttr momentum, bool, FloatAttr a,
-                               FloatAttr b, FloatAttr c, FloatAttr eps,
-                               int64_t steps, AdjustLr) {
-  if (failed(verifyNumber(emitError, "lr", lr)) ||
-      failed(verifyNumber(emitError, "weight_decay", weightDecay)) ||
-      failed(verifyNumber(emitError, "momentum", momentum)) ||
-      failed(verifyNumber(emitError, "eps", eps)) ||
-      failed(verifyNumber(emitError, "ns_a", a, /*least=*/-1)) ||
-      failed(verifyNumber(emitError, "ns_b", b, /*least=*/-1)) ||
-      failed(verifyNumber(emitError, "ns_c", c, /*least=*/-1)))
-    return failure();
-  if (steps < 0 || steps > 99) // C2
-    return emitError() << "expected 'ns_steps' from 0 to 99, got " << steps;
-  return success();
-}
-
-SmallVector<StateRole> MuonAttr::getStates() const {
-  return {StateRole::momentum_buffer};
-}
-
-Attribute MuonAttr::getNeededLayout() const {
-  return LayoutAttr::get(getContext(), LayoutKind::owned, 0);
-}
-
-bool MuonAttr::canUpdate(RankedTensorType parameter) const {
-  return parameter.getRank() == 2 && parameter.getNumElements() != 0;
-}
-
-/// The memory contains two copies of the iterated matrix, two of its product
-/// with its transpose, and the norm, each at a multiple of 64 bytes.
-int64_t MuonAttr::getScratchBytes(RankedTensorType parameter) const {
-  int64_t rows = parameter.getDimSize(0), columns = parameter.getDimSize(1);
-  int64_t least = std::min(rows, columns);
-  auto place = [](int64_t elements) {
-    constexpr int64_t bf16 = 2;
-    return static_cast<int64_t>(
-        llvm::alignTo(elements * bf16, kMemberAlignment));
-  };
-  if (rows * columns == 0)
-    return 0;
-  return 2 * place(rows * columns) + 2 * place(least * least) + place(1);
-}
-
-double MuonAttr::getFlops(RankedTensorType parameter) const {
-  double least = std::min(parameter.getDimSize(0), parameter.getDimSize(1));
-  double most = std::max(parameter.getDimSize(0), parameter.getDimSize(1));
-  // An iteration computes X X^T, its square, and the square times X.
-  return getNsSteps() * (4 * least * least * most + 2 * least * least * least);
-}
-
-LogicalResult
-AdafactorAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                      FloatAttr lr, FloatAttr beta2Decay, FloatAttr eps1,
-                      FloatAttr eps2, FloatAttr d, FloatAttr weightDecay) {
-  if (failed(verifyNumber(emitError, "lr", lr)) ||
-      failed(verifyNumber(emitError, "beta2_decay", beta2Decay,
-                          /*least=*/-1)) ||
-      (eps1 && failed(verifyNumber(emitError, "eps1", eps1))) ||
-      failed(verifyNumber(emitError, "eps2", eps2)) ||
-      failed(verifyNumber(emitError, "d", d)) ||
-      failed(verifyNumber(emitError, "weight_decay", weightDecay)))
-    return failure();
-  if (beta2Decay.getValueAsDouble() > 0) // C2
-    return emitError() << "expected 'beta2_decay' of at most 0, got "
-                       << beta2Decay;
-  if (d.getValueAsDouble() < 1) // C2
-    return emitError() << "expected 'd' of at least 1, got " << d;
-  return success();
-}
-
-SmallVector<StateRole> AdafactorAttr::getStates() const {
-  return {StateRole::row_var, StateRole::col_var, StateRole::variance};
-}
-
-Attribute AdafactorAttr::getNeededLayout() const {
-  return LayoutAttr::get(getContext(), LayoutKind::whole, 0);
-}
-
-/// The memory is in f32, or f64 for a parameter in f64. It contains the update,
-/// the states and their new values, the mean of each matrix, and 5 numbers of
-/// the whole parameter, each at a multiple of 64 bytes.
-int64_t AdafactorAttr::getScratchBytes(RankedTensorType parameter) const {
-  int64_t width =
-      std::max<int64_t>(elementBytes(parameter.getElementType()), 4);
-  auto place = [width](int64_t elements) {
-    return static_cast<int64_t>(
-        llvm::alignTo(elements * width, kMemberAlignment));
-  };
-  int64_t elements = parameter.getNumElements();
-  if (elements == 0)
-    return 0;
-  int64_t bytes = place(elements) + 5 * place(1);
-  for (StateRole role : getStates())
-    bytes += 2 * place(countStateElements(role, parameter));
-  if (parameter.getRank() >= 2)
-    bytes += place(countStateElements(StateRole::row_var, parameter) /
-                   parameter.getDimSize(parameter.getRank() - 2));
-  return bytes;
-}
-
-/// The update is written once, changed five times, and read twice. The gradient
-/// is read twice more, and the parameter once.
-double AdafactorAttr::getScratchTraffic() const {
-  constexpr double f32 = 4;
-  return (1 + 2 * 5 + 2 + 2 + 1) * f32;
 }
 
 LogicalResult OuterAttr::verify(function_ref<InFlightDiagnostic()> emitError,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The optimizers, a record each. From it come the attribute, its verifier and its
-// states, the settings that `--optimizer` reads, and the table of the plan. The
-// tables for C++ are in FcdpTables.td.
+// The optimizers, a record each. From it come the attribute, its verifier, states,
+// layout and costs, the settings that `--optimizer` reads, the choice of the
+// parameters that it updates, and the table of the plan. The tables for C++ are in
+// FcdpTables.td. Errors list optimizers in the order of this file.
 
 #ifndef FCDP_FCDP_OPTIMIZERS
 #define FCDP_FCDP_OPTIMIZERS
@@ -26,38 +27,76 @@ class CamelCase<string snake> {
 
 defvar anyNumber = "std::numeric_limits<double>::infinity()";
 
-// A setting, by PyTorch's name. Its text is a number in [least, below). The
-// numbers are C++.
+// A setting, by PyTorch's name. Its text is a number in [least, below). Numbers
+// and conditions are C++.
 class Setting<string settingName, string defaultNumber, string leastNumber = "0",
               string belowNumber = anyNumber> {
   string name = settingName;
   string default = defaultNumber;
   string least = leastNumber;
   string below = belowNumber;
-  // Completes the error "expected 'NAME' ..." about a number that is not whole.
-  string wholeRule = "";
-  // The verifier's error about a number that is not in range: "expected ...".
+  // The words that the text is one of, if it is no number.
+  list<string> words = [];
+  // A function of a number that has been read, and the error if it returns false.
+  string isAllowed = "nullptr";
+  string refusal = "";
+  // The verifier's condition on the parameter, and the end of the error "expected
+  // ..., got NUMBER" if it is false.
+  string inRange = "";
   string rangeRule = "";
 
   AttrOrTypeParameter parameter = AttrParameter<"::mlir::FloatAttr", "">;
 
-  // Calls of functions in FcdpDialect.cpp.
+  // Calls a function of FcdpDialect.cpp.
   string checkNumber = "verifyNumber(emitError, \"" # name # "\", " # name # ", "
                        # least # ")";
-  string checkRange = !if(!empty(rangeRule), "", "verifyRange(emitError, " # name # ", "
-                          # least # ", " # below # ", \"" # rangeRule # "\")");
-  // A `Setting` of SettingSpec.h.
-  string row = "{\"" # name # "\", " # default # ", " # least # ", " # below # ", {}, \""
-               # wholeRule # "\"}";
 }
-// A decay of a mean.
 class Beta<string name, string default> : Setting<name, default, "0", "1"> {
+  let inRange = name # ".getValueAsDouble() < 1";
   let rangeRule = "a beta below 1";
 }
+class NotBelow<string name, string default, string least> : Setting<name, default, least> {
+  let inRange = name # ".getValueAsDouble() >= " # least;
+  let rangeRule = "'" # name # "' of at least " # least;
+}
+class NotAbove<string name, string default, string most>
+    : Setting<name, default, !strconcat("-", anyNumber)> {
+  let isAllowed = "[](double number) { return number <= " # most # "; }";
+  let refusal = "expected '" # name # "' of at most " # most;
+  let inRange = name # ".getValueAsDouble() <= " # most;
+  let rangeRule = "'" # name # "' of at most " # most;
+}
+// A number of any sign.
+class Signed<string name, string default>
+    : Setting<name, default, !strconcat("-", anyNumber)>;
+// A number, or null.
+class Omittable<string name> : Setting<name, "std::nullopt"> {
+  let parameter = OptionalParameter<"::mlir::FloatAttr">;
+  let checkNumber = "!" # name # " ? ::mlir::success() : verifyNumber(emitError, \""
+                    # name # "\", " # name # ")";
+}
 // 0 or 1.
-class Flag<string name, string default> : Setting<name, default, "0", "2"> {
-  let wholeRule = "to be 0 or 1";
+class Flag<string name, string default, string rule = "to be 0 or 1">
+    : Setting<name, default, "0", "2"> {
+  let isAllowed = "isWhole";
+  let refusal = "expected '" # name # "' " # rule;
   let parameter = AttrParameter<"bool", "">;
+  let checkNumber = "";
+}
+// A whole number from 0 to `most`.
+class Count<string name, string default, int most>
+    : Setting<name, default, "0", !cast<string>(!add(most, 1))> {
+  let isAllowed = "isWhole";
+  let refusal = "expected '" # name # "' to be a whole number";
+  let inRange = name # " >= 0 && " # name # " <= " # most;
+  let rangeRule = "'" # name # "' from 0 to " # most;
+  let parameter = AttrParameter<"int64_t", "">;
+  let checkNumber = "";
+}
+// A case of an enum. The first one is the default.
+class Word<string name, EnumAttrInfo enum> : Setting<name, "0"> {
+  let words = !foreach(case, enum.enumerants, case.str);
+  let parameter = EnumParameter<enum>;
   let checkNumber = "";
 }
 
@@ -73,61 +112,115 @@ class Conflict<code theCondition = "", string verifierText = "", string optionTe
   string ofOption = optionText;
 }
 
+// A method of an attribute, if it has a body.
+class Method<string type, string signature, code body> {
+  string declaration = !if(!empty(body), "", "  " # type # " " # signature # " const;\n");
+  string definition = !if(!empty(body), "",
+    type # " $cppClass::" # signature # " const {" # body # "}\n");
+}
+
 class Fcdp_Optimizer<string className, string optimizerName, list<Setting> theSettings,
                      list<string> theStates>
     : Fcdp_Attr<className, optimizerName, [OptimizerAttrInterface]> {
   string option = optimizerName;
   list<Setting> settings = theSettings;
-  list<string> states = theStates;
-  // Without any of its states if this C++ is true.
-  code statesUnless = "";
   Conflict conflict = Conflict<>;
+  list<string> states = theStates;
+  // A condition under which there are no states.
+  code statesUnless = "";
+
+  // The kind of the layout of its buckets with the elements of a block, as
+  // arguments of LayoutAttr::get. Element-wise optimizers need none.
+  string layout = "";
+  // A condition on the type of a `parameter` that it can update.
+  code canUpdate = "";
+  // Bodies of functions of `parameter`: getScratchBytes and getFlops of
+  // OptimizerAttrInterface.
+  code scratchBytes = "";
+  code flops = "";
+  // Bytes for each element: getScratchTraffic.
+  string scratchTraffic = "";
+
+  // The parameters that it updates unless a group says otherwise: those that it
+  // can update with at least so many elements, or the matrices of hidden layers.
+  string leastElements = "0";
+  string onlyHiddenMatrices = "false";
+  // Why there may be no such parameter.
+  string unusedReason = "groups give all trained parameters to the other optimizer";
+
+  // Whether `+` and an element-wise optimizer may follow, for the parameters that
+  // this one does not update.
+  string takesRest = "false";
+  // The optimizer of the other parameters by default. Empty if this one updates
+  // all of them.
+  string rest = "";
+  // Whether that one gets the settings of this one.
+  string restHasSettings = "false";
+
+  // An example for help texts.
+  string example = "";
   // The table's class in the plan without its `T`, as flatc writes it.
   string planTable = className;
 
   let parameters = !dag(ins, !foreach(s, settings, s.parameter),
                         !foreach(s, settings, s.name));
   let genVerifyDecl = 1;
-  string signature = !interleave(
-    !foreach(s, settings, s.parameter.cppType # " " # s.name), ", ");
-  list<string> checks = !filter(check, !listconcat(
-    !foreach(s, settings, s.checkNumber), !foreach(s, settings, s.checkRange)),
-    !not(!empty(check)));
-  let extraClassDeclaration = [{
-    ::llvm::SmallVector<::fcdp::StateRole> getStates() const;
-  }];
-  let extraClassDefinition =
-    "::llvm::SmallVector<::fcdp::StateRole> $cppClass::getStates() const {\n"
-    # !if(!empty(statesUnless), "", "  if (" # statesUnless # ")\n    return {};\n")
-    # "  return {" # !interleave(!foreach(s, states, "StateRole::" # s), ", ") # "};\n}\n"
-    # "::llvm::LogicalResult $cppClass::verify(\n"
-    # "    ::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError, "
-    # signature # ") {\n"
-    # !interleave(!foreach(check, checks, "  if (::mlir::failed(" # check
-                           # "))\n    return ::mlir::failure();\n"), "")
+  list<string> numberChecks = !filter(check, !foreach(s, settings, s.checkNumber),
+                                      !not(!empty(check)));
+  list<Setting> ranges = !filter(s, settings, !not(!empty(s.inRange)));
+  string verifyBody =
+    !interleave(!foreach(check, numberChecks,
+      "  if (::mlir::failed(" # check # "))\n    return ::mlir::failure();\n"), "")
+    # !interleave(!foreach(s, ranges, "  if (!(" # s.inRange # "))\n"
+      "    return emitError() << \"expected " # s.rangeRule # ", got \" << " # s.name
+      # ";\n"), "")
     # !if(!empty(conflict.condition), "", "  if (" # conflict.condition
           # ")\n    return emitError() << \"" # conflict.ofAttribute # "\";\n")
-    # "  return ::mlir::success();\n}\n";
+    # "  return ::mlir::success();\n";
+  list<Method> methods = [
+    Method<"::llvm::SmallVector<::fcdp::StateRole>", "getStates()", "\n"
+      # !if(!empty(statesUnless), "", "  if (" # statesUnless # ")\n    return {};\n")
+      # "  return {" # !interleave(!foreach(s, states, "StateRole::" # s), ", ") # "};\n">,
+    Method<"::mlir::Attribute", "getNeededLayout()", !if(!empty(layout), "",
+      "\n  return LayoutAttr::get(getContext(), " # layout # ");\n")>,
+    Method<"bool", "canUpdate(::mlir::RankedTensorType parameter)",
+      !if(!empty(canUpdate), "", "\n  return " # canUpdate # ";\n")>,
+    Method<"int64_t", "getScratchBytes(::mlir::RankedTensorType parameter)", scratchBytes>,
+    Method<"double", "getFlops(::mlir::RankedTensorType parameter)", flops>,
+    Method<"double", "getScratchTraffic()", !if(!empty(scratchTraffic), "",
+      "\n  return " # scratchTraffic # ";\n")>];
+  let extraClassDeclaration = !interleave(!foreach(m, methods, m.declaration), "");
+  let extraClassDefinition = !interleave(!foreach(m, methods, m.definition), "")
+    # "::llvm::LogicalResult $cppClass::verify(\n"
+    # "    ::llvm::function_ref<::mlir::InFlightDiagnostic()> emitError, "
+    # !interleave(!foreach(s, settings, s.parameter.cppType # " " # s.name), ", ")
+    # ") {\n" # verifyBody # "}\n";
 }
+
+defvar adamwSettings = [
+  Setting<"lr", "1e-3">, Beta<"beta1", "0.9">, Beta<"beta2", "0.999">,
+  Setting<"eps", "1e-8">, Setting<"weight_decay", "1e-2">];
+
+def Fcdp_AdjustLr : Fcdp_Enum<"AdjustLr", "the factor of Muon's learning rate for a "
+    "matrix of A x B elements: sqrt(max(1, A / B)), or 0.2 sqrt(max(A, B))", [
+  I32EnumAttrCase<"original", 0>, I32EnumAttrCase<"match_rms_adamw", 1>]>;
 
 defset list<Fcdp_Optimizer> optimizers = {
 
-def Fcdp_AdamWAttr : Fcdp_Optimizer<"AdamW", "adamw", [
-    Setting<"lr", "1e-3">, Beta<"beta1", "0.9">, Beta<"beta2", "0.999">,
-    Setting<"eps", "1e-8">, Setting<"weight_decay", "1e-2">],
-    ["exp_avg", "exp_avg_sq"]> {
+def Fcdp_AdamWAttr : Fcdp_Optimizer<"AdamW", "adamw", adamwSettings,
+                                    ["exp_avg", "exp_avg_sq"]> {
   let summary = "AdamW with decoupled weight decay (arXiv 1711.05101), as torch.optim.AdamW";
   let description = [{
     Constraints, as torch.optim.AdamW has them:
     - (C1) All numbers are finite `f64` and not negative.
     - (C2) `beta1` and `beta2` are below 1.
   }];
+  let example = "adamw,lr=1e-3,weight_decay=0";
 }
 
 def Fcdp_SGDAttr : Fcdp_Optimizer<"SGD", "sgd", [
     Setting<"lr", "1e-3">, Setting<"momentum", "0">,
-    Setting<"dampening", "0", !strconcat("-", anyNumber)>, Setting<"weight_decay", "0">,
-    Flag<"nesterov", "0">], ["momentum_buffer"]> {
+    Signed<"dampening", "0">, Setting<"weight_decay", "0">, Flag<"nesterov", "0">], ["momentum_buffer"]> {
   let summary = "stochastic gradient descent, as torch.optim.SGD";
   let description = [{
     Constraints, as torch.optim.SGD has them:
@@ -140,6 +233,7 @@ def Fcdp_SGDAttr : Fcdp_Optimizer<"SGD", "sgd", [
                           "'nesterov' needs momentum and no dampening",
                           "'nesterov' needs a momentum and no dampening">;
   let planTable = "Sgd";
+  let example = "sgd,lr=0.1,momentum=0.9";
 }
 
 // The defaults are those of its authors.
@@ -152,6 +246,112 @@ def Fcdp_LionAttr : Fcdp_Optimizer<"Lion", "lion", [
     - (C1) All numbers are finite `f64` and not negative.
     - (C2) `beta1` and `beta2` are below 1.
   }];
+  let example = "lion,lr=1e-4";
+}
+
+def Fcdp_MuonAttr : Fcdp_Optimizer<"Muon", "muon", [
+    Setting<"lr", "1e-3">, Setting<"weight_decay", "0.1">, Setting<"momentum", "0.95">,
+    Flag<"nesterov", "1", "to be a whole number">, Signed<"ns_a", "3.4445">,
+    Signed<"ns_b", "-4.775">, Signed<"ns_c", "2.0315">, Setting<"eps", "1e-7">,
+    Count<"ns_steps", "5", 99>, Word<"adjust_lr_fn", Fcdp_AdjustLr>],
+    ["momentum_buffer"]> {
+  let summary = "Muon (https://kellerjordan.github.io/posts/muon), as torch.optim.Muon";
+  let description = [{
+    The update of a matrix is its momentum, orthogonalized by `ns_steps` Newton-Schulz
+    iterations of the polynomial a x + b x^3 + c x^5, in bf16. Parameters that it updates
+    have two dimensions and are whole on the rank that owns them.
+
+    Constraints, as torch.optim.Muon has them:
+    - (C1) All numbers are finite `f64`; all but the coefficients are not negative.
+    - (C2) `ns_steps` is from 0 to 99.
+  }];
+  let layout = "LayoutKind::owned, 0";
+  let canUpdate = "parameter.getRank() == 2 && parameter.getNumElements() != 0";
+  // Two copies of the iterated matrix, two of its product with its transpose, and
+  // the norm.
+  let scratchBytes = [{
+    constexpr int64_t bf16 = 2;
+    int64_t rows = parameter.getDimSize(0), columns = parameter.getDimSize(1);
+    int64_t least = std::min(rows, columns);
+    if (rows * columns == 0)
+      return 0;
+    return 2 * getScratch(rows * columns, bf16) + 2 * getScratch(least * least, bf16) +
+           getScratch(1, bf16);
+  }];
+  // An iteration computes X X^T, its square, and the square times X.
+  let flops = [{
+    double least = std::min(parameter.getDimSize(0), parameter.getDimSize(1));
+    double most = std::max(parameter.getDimSize(0), parameter.getDimSize(1));
+    return getNsSteps() * (4 * least * least * most + 2 * least * least * least);
+  }];
+  let onlyHiddenMatrices = "true";
+  let unusedReason = "no trained parameter is a matrix of a hidden layer, which "
+    "embeddings and heads are not; a group may have 'optimizer'";
+  let takesRest = "true";
+  let rest = "adamw";
+}
+
+def Fcdp_AdamW8bitAttr : Fcdp_Optimizer<"AdamW8bit", "adamw8bit", adamwSettings,
+    ["exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale"]> {
+  let summary = "AdamW with moments in 8 bits (arXiv 2110.02861), as torchao.optim.AdamW8bit";
+  let description = [{
+    Each moment has a code of 8 bits for each element, and a scale, its greatest
+    magnitude, for each block of 256 elements. Parameters that it updates are
+    multiples of 256 elements.
+
+    Constraints:
+    - (C1) All numbers are finite `f64` and not negative.
+    - (C2) `beta1` and `beta2` are below 1.
+  }];
+  let layout = "LayoutKind::blocks, kStateBlock";
+  let canUpdate = "parameter.getNumElements() != 0 && "
+                  "parameter.getNumElements() % kStateBlock == 0";
+  // As in torchao.
+  let leastElements = "4096";
+  let unusedReason = "no trained parameter has 4096 elements or more in whole blocks "
+    "of 256; a group may have 'optimizer'";
+  let rest = "adamw";
+  let restHasSettings = "true";
+}
+
+def Fcdp_AdafactorAttr : Fcdp_Optimizer<"Adafactor", "adafactor", [
+    Setting<"lr", "1e-2">, NotAbove<"beta2_decay", "-0.8", "0">,
+    // Null: the epsilon of the type that is updated.
+    Omittable<"eps1">, Setting<"eps2", "1e-3">, NotBelow<"d", "1", "1">,
+    Setting<"weight_decay", "0">], ["row_var", "col_var", "variance"]> {
+  let summary = "Adafactor (arXiv 1804.04235), as torch.optim.Adafactor";
+  let description = [{
+    The second moment of a parameter of two or more dimensions is the product of means
+    over its last dimension, `row_var`, and over the dimension before it, `col_var`. Any
+    other parameter has one number for each element, `variance`. Parameters are whole on
+    the rank that owns them, because the update needs their root mean square and the
+    root mean square of the update itself.
+
+    Constraints, as torch.optim.Adafactor has them:
+    - (C1) All numbers are finite `f64`; all but `beta2_decay` are not negative.
+    - (C2) `beta2_decay` is not above 0, and `d` not below 1.
+  }];
+  let layout = "LayoutKind::whole, 0";
+  // The memory is in f32, or f64 for a parameter in f64. It contains the update,
+  // the states and their new values, the mean of each matrix, and 5 numbers of
+  // the whole parameter.
+  let scratchBytes = [{
+    int64_t width = std::max<int64_t>(elementBytes(parameter.getElementType()), 4);
+    int64_t elements = parameter.getNumElements(), rank = parameter.getRank();
+    if (elements == 0)
+      return 0;
+    int64_t bytes = getScratch(elements, width) + 5 * getScratch(1, width);
+    for (StateRole role : getStates())
+      bytes += 2 * getScratch(countStateElements(role, parameter), width);
+    if (rank >= 2)
+      bytes += getScratch(countStateElements(StateRole::row_var, parameter) /
+                              parameter.getDimSize(rank - 2), width);
+    return bytes;
+  }];
+  // In f32: the update is written once, changed five times, and read twice. The
+  // gradient is read twice more, and the parameter once.
+  let scratchTraffic = "(1 + 2 * 5 + 2 + 2 + 1) * 4";
+  let takesRest = "true";
 }
 
 } // defset optimizers

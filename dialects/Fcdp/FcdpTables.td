@@ -17,9 +17,11 @@ class OptimizerRow<Fcdp_Optimizer of, int theIndex> {
              # of.settings[k].name # " = readAs<" # of.settings[k].parameter.cppType
              # ">(numbers[" # k # "]);"), " ");
 
-  // The optimizer's settings with their defaults.
-  string settings = "[]() -> SmallVector<Setting> { return {"
-    # !interleave(!foreach(s, of.settings, s.row), ", ") # "}; }";
+  // The optimizer's settings with their defaults, as `Setting` of SettingSpec.h.
+  string settings = "[]() -> SmallVector<Setting> { return {" # !interleave(
+    !foreach(s, of.settings, "{\"" # s.name # "\", " # s.default # ", " # s.least # ", "
+      # s.below # ", {" # !interleave(!foreach(word, s.words, "\"" # word # "\""), ", ")
+      # "}, " # s.isAllowed # ", \"" # s.refusal # "\"}"), ", ") # "}; }";
   // Makes the attribute from a number for each setting.
   string make = "[](MLIRContext *context, ArrayRef<FloatAttr> numbers) -> Attribute { return "
     # attr # "::get(context, " # !interleave(
@@ -32,6 +34,14 @@ class OptimizerRow<Fcdp_Optimizer of, int theIndex> {
     "[](ArrayRef<FloatAttr> numbers) { " # named # " return "
     # of.conflict.condition # "; }");
   string conflict = of.conflict.ofOption;
+
+  string needsLayout = !if(!empty(of.layout), "false", "true");
+  string leastElements = of.leastElements;
+  string onlyHiddenMatrices = of.onlyHiddenMatrices;
+  string unusedReason = of.unusedReason;
+  string takesRest = of.takesRest;
+  string rest = of.rest;
+  string restHasSettings = of.restHasSettings;
 
   // Fills the optimizer's table in the plan.
   string fill = "[](Attribute optimizer, plan::OptimizerUnion &out) { auto from = cast<"
@@ -46,10 +56,17 @@ foreach i = !range(optimizers) in
 def OptimizerTable : GenericTable {
   let FilterClass = "OptimizerRow";
   let CppTypeName = "OptimizerKind";
-  let Fields = ["index", "name", "settings", "make", "isConflict", "conflict"];
+  let Fields = ["index", "name", "settings", "make", "isConflict", "conflict",
+                "needsLayout", "leastElements", "onlyHiddenMatrices", "unusedReason",
+                "takesRest", "rest", "restHasSettings"];
   string TypeOf_settings = "code";
   string TypeOf_make = "code";
   string TypeOf_isConflict = "code";
+  string TypeOf_needsLayout = "code";
+  string TypeOf_leastElements = "code";
+  string TypeOf_onlyHiddenMatrices = "code";
+  string TypeOf_takesRest = "code";
+  string TypeOf_restHasSettings = "code";
 }
 
 def OptimizerPlanTable : GenericTable {

@@ -5,7 +5,6 @@
 #include "PlanValues.h"
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Conversion/ConstantReader.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -74,52 +73,12 @@ struct OptimizerPlanRow {
 #include "dialects/Fcdp/FcdpTables.inc"
 } // namespace
 
-static plan::AdamW8bitT makeTable(AdamW8bitAttr adamw) {
-  plan::AdamW8bitT table;
-  setField(table.lr, adamw.getLr());
-  setField(table.beta1, adamw.getBeta1());
-  setField(table.beta2, adamw.getBeta2());
-  setField(table.eps, adamw.getEps());
-  setField(table.weightDecay, adamw.getWeightDecay());
-  return table;
-}
-
-static plan::MuonT makeTable(MuonAttr muon) {
-  plan::MuonT table;
-  table.lr = muon.getLr().getValueAsDouble();
-  table.weightDecay = muon.getWeightDecay().getValueAsDouble();
-  table.momentum = muon.getMomentum().getValueAsDouble();
-  table.nesterov = muon.getNesterov();
-  table.nsA = muon.getNsA().getValueAsDouble();
-  table.nsB = muon.getNsB().getValueAsDouble();
-  table.nsC = muon.getNsC().getValueAsDouble();
-  table.eps = muon.getEps().getValueAsDouble();
-  table.nsSteps = static_cast<uint32_t>(muon.getNsSteps());
-  table.adjustLrFn = static_cast<plan::AdjustLr>(muon.getAdjustLrFn());
-  return table;
-}
-
-static plan::AdafactorT makeTable(AdafactorAttr adafactor) {
-  plan::AdafactorT table;
-  table.lr = adafactor.getLr().getValueAsDouble();
-  table.beta2Decay = adafactor.getBeta2Decay().getValueAsDouble();
-  if (FloatAttr eps1 = adafactor.getEps1())
-    table.eps1 = eps1.getValueAsDouble();
-  table.eps2 = adafactor.getEps2().getValueAsDouble();
-  table.d = adafactor.getD().getValueAsDouble();
-  table.weightDecay = adafactor.getWeightDecay().getValueAsDouble();
-  return table;
-}
-
 void fcdp::setOptimizer(plan::OptimizerUnion &out, Attribute optimizer) {
   StringRef name = cast<OptimizerAttrInterface>(optimizer).getName();
   for (const OptimizerPlanRow &row : OptimizerPlanTable)
     if (name == row.name)
       return row.fill(optimizer, out);
-  llvm::TypeSwitch<Attribute>(optimizer)
-      .Case<AdafactorAttr, AdamW8bitAttr, MuonAttr>(
-          [&](auto typed) { out.Set(makeTable(typed)); })
-      .DefaultUnreachable("an optimizer without a table in the plan");
+  llvm_unreachable("an optimizer without a record");
 }
 
 static LogicalResult fillOptimizer(plan::OptimizerUnion &out, ModuleOp module) {

@@ -8,6 +8,7 @@
 #ifndef FCDP_TRANSFORMS_PIPELINE_OPTIONS
 #define FCDP_TRANSFORMS_PIPELINE_OPTIONS
 
+include "dialects/Fcdp/FcdpAttrs.td"
 include "mlir/Pass/PassBase.td"
 
 // A type with its constraint. `reader` is a function template of
@@ -71,8 +72,8 @@ def Optimizer : PipelineOption<
   "optimizer", "optimizer", CheckedBy<"checkOptimizer">, "\"adamw\"",
   "NAME[,KEY=VALUE]...[+NAME[,KEY=VALUE]...]", "adamw",
   "selects the optimizer and its settings, with PyTorch's names and defaults: for example "
-  "adamw,lr=1e-3,weight_decay=0, sgd,lr=0.1,momentum=0.9, lion,lr=1e-4, adafactor or "
-  "muon,lr=2e-2+adamw,lr=3e-4: Muon for the matrices of hidden layers, and another "
+  # !interleave(!filter(text, !foreach(o, optimizers, o.example), !not(!empty(text))), ", ")
+  # ", adafactor or muon,lr=2e-2+adamw,lr=3e-4: Muon for the matrices of hidden layers, and another "
   "optimizer for embeddings, heads and parameters that are not matrices">;
 def Group : PipelineOption<
   "group", "group", CheckedBy<"checkGroups">, "\"\"",

@@ -2,7 +2,7 @@
 
 #include "fcdp/Transforms/Options/GroupSpec.h"
 
-#include "SettingSpec.h"
+#include "OptimizerKind.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -33,16 +33,9 @@ static llvm::Expected<GroupSpec> parseGroup(StringRef text) {
         "'");
   if (llvm::Error error = parsePatterns(patterns, group))
     return std::move(error);
-  SmallVector<Setting> own{
-      {"lr", std::nullopt},
-      {"weight_decay", std::nullopt},
-      {"optimizer",
-       std::nullopt,
-       0,
-       0,
-       {AdamWAttr::getMnemonic(), SGDAttr::getMnemonic(),
-        LionAttr::getMnemonic(), MuonAttr::getMnemonic(),
-        AdamW8bitAttr::getMnemonic(), AdafactorAttr::getMnemonic()}}};
+  SmallVector<Setting> own{{"lr", std::nullopt},
+                           {"weight_decay", std::nullopt},
+                           {"optimizer", std::nullopt, 0, 0, listOptimizers()}};
   SmallVector<StringRef> parts;
   settings.split(parts, ',');
   for (StringRef part : parts)

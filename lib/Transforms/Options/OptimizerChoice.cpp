@@ -2,6 +2,7 @@
 
 #include "OptimizerChoice.h"
 
+#include "OptimizerKind.h"
 #include "fcdp/Analysis/HiddenMatrices.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
@@ -13,19 +14,21 @@ static OptimizerAttrInterface settingsOf(Attribute optimizer) {
   return cast<OptimizerAttrInterface>(optimizer);
 }
 
+static const OptimizerKind &kindOf(Attribute optimizer) {
+  return *findOptimizerKind(settingsOf(optimizer).getName());
+}
+
 /// Returns the parameters that `optimizer` updates unless groups say otherwise.
-/// For Muon these are the matrices of hidden layers, and for moments in 8 bits
-/// the parameters with enough elements, as in torchao.
 static llvm::DenseSet<StringAttr> findUpdated(func::FuncOp step,
                                               Attribute optimizer) {
-  if (isa<MuonAttr>(optimizer))
+  const OptimizerKind &kind = kindOf(optimizer);
+  if (kind.onlyHiddenMatrices)
     return findHiddenMatrices(step);
-  constexpr int64_t least = 4096;
   llvm::DenseSet<StringAttr> updated;
   for (auto parameter : step->getParentOfType<ModuleOp>().getOps<ParameterOp>())
     if (RankedTensorType type = parameter.getTensorType();
         settingsOf(optimizer).canUpdate(type) &&
-        (!isa<AdamW8bitAttr>(optimizer) || type.getNumElements() >= least))
+        type.getNumElements() >= kind.leastElements)
       updated.insert(parameter.getSymNameAttr());
   return updated;
 }
@@ -70,17 +73,9 @@ FailureOr<Attribute> OptimizerOptions::choose(ParameterOp parameter,
 
 /// Reports that the first optimizer has no parameter.
 static InFlightDiagnostic reportUnused(ModuleOp module, Attribute optimizer) {
-  StringRef reason =
-      "groups give all trained parameters to the other optimizer";
-  if (isa<MuonAttr>(optimizer))
-    reason = "no trained parameter is a matrix of a hidden layer, which "
-             "embeddings and heads are not; a group may have 'optimizer'";
-  if (isa<AdamW8bitAttr>(optimizer))
-    reason = "no trained parameter has 4096 elements or more in whole blocks "
-             "of 256; a group may have 'optimizer'";
   return module.emitError("optimizer: '")
          << settingsOf(optimizer).getName()
-         << "' would update nothing: " << reason;
+         << "' would update nothing: " << kindOf(optimizer).unusedReason;
 }
 
 FailureOr<UpdateByParameter>

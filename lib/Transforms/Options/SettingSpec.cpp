@@ -51,9 +51,8 @@ llvm::Error fcdp::parseSetting(StringRef text, const Twine &owner,
 
 llvm::Error fcdp::checkSettings(ArrayRef<Setting> settings) {
   for (const Setting &setting : settings)
-    if (!setting.wholeRule.empty() && setting.value &&
-        *setting.value != std::floor(*setting.value))
-      return llvm::createStringError("expected '" + setting.name + "' " +
-                                     setting.wholeRule);
+    if (setting.isAllowed && setting.value &&
+        !setting.isAllowed(*setting.value))
+      return llvm::createStringError(setting.refusal);
   return llvm::Error::success();
 }

@@ -21,8 +21,10 @@ struct Setting {
   double least = 0, below = kAnyNumber;
   /// If not empty, one of these words is expected, and the value is its index.
   llvm::SmallVector<llvm::StringRef> words = {};
-  /// If not empty, the value is whole. Completes the error "expected 'NAME' ".
-  llvm::StringRef wholeRule = {};
+  /// If not null, returns whether a value in that range is allowed. `refusal`
+  /// is the error.
+  bool (*isAllowed)(double) = nullptr;
+  llvm::StringRef refusal = {};
 };
 
 /// Applies `name=value` to one of `settings`. Errors name `owner`, which the
@@ -30,7 +32,7 @@ struct Setting {
 llvm::Error parseSetting(llvm::StringRef text, const llvm::Twine &owner,
                          llvm::MutableArrayRef<Setting> settings);
 
-/// Checks what settings must have besides the range of their values.
+/// Checks that the values of settings are allowed.
 llvm::Error checkSettings(llvm::ArrayRef<Setting> settings);
 
 } // namespace fcdp

@@ -15,18 +15,11 @@ struct OptimizerSpec {
   mlir::Attribute rest;
 };
 
-/// Parses `adamw`, `adamw8bit`, `sgd`, `lion`, `muon` or `adafactor`, followed
-/// by `,name=value` with PyTorch's names: adamw and adamw8bit have lr, beta1,
-/// beta2, eps and weight_decay, sgd has lr, momentum, dampening, weight_decay
-/// and nesterov (0 or 1), lion has lr, beta1, beta2 and weight_decay, muon has
-/// lr, weight_decay, momentum, nesterov, ns_a, ns_b and ns_c (the
-/// ns_coefficients), eps, ns_steps and adjust_lr_fn, adafactor has lr,
-/// beta2_decay, eps1, eps2, d and weight_decay. After muon or adafactor, a `+`
-/// and another optimizer may follow, for the parameters that the first does not
-/// update. The default after muon is adamw; adafactor updates all parameters
-/// that groups leave to it. Adamw updates the parameters that adamw8bit does
-/// not, with the same settings. Omitted settings have the defaults of PyTorch,
-/// or of Lion's authors. An error names the bad part and the accepted values.
+/// Parses an optimizer's name, followed by `,name=value` with PyTorch's names.
+/// FcdpOptimizers.td has names, settings and defaults. After an optimizer that
+/// does not update all parameters, a `+` and another optimizer may follow, for
+/// the other parameters; its record has the default. An error names the bad
+/// part and the accepted values.
 llvm::Expected<OptimizerSpec> parseOptimizers(llvm::StringRef spec,
                                               mlir::MLIRContext *context);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialects/Fcdp/FcdpInterfaces.h"
+#include "dialects/Fcdp/StateRoles.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"

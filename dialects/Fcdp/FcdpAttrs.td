@@ -105,18 +105,8 @@ def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or host memory "
   I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>]>;
 def Fcdp_ArenaAttr : Fcdp_BareEnumAttr<Fcdp_Arena, "arena">;
 
-def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", [
-  I32EnumAttrCase<"shard", 0>, I32EnumAttrCase<"grad", 1>,
-  I32EnumAttrCase<"exp_avg", 2>, I32EnumAttrCase<"exp_avg_sq", 3>,
-  I32EnumAttrCase<"momentum_buffer", 4>, I32EnumAttrCase<"cache", 5>,
-  I32EnumAttrCase<"resident", 6>, I32EnumAttrCase<"node_grad", 7>,
-  I32EnumAttrCase<"full_grad", 8>, I32EnumAttrCase<"host_grad", 9>,
-  I32EnumAttrCase<"prefetched", 10>, I32EnumAttrCase<"master", 11>,
-  I32EnumAttrCase<"exp_avg_code", 12>, I32EnumAttrCase<"exp_avg_scale", 13>,
-  I32EnumAttrCase<"exp_avg_sq_code", 14>, I32EnumAttrCase<"exp_avg_sq_scale", 15>,
-  I32EnumAttrCase<"row_var", 16>, I32EnumAttrCase<"col_var", 17>,
-  I32EnumAttrCase<"variance", 18>, I32EnumAttrCase<"residual", 19>,
-  I32EnumAttrCase<"outer", 20>, I32EnumAttrCase<"outer_momentum", 21>]>;
+include "dialects/Fcdp/FcdpStateRoles.td"
+def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", stateRoles>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;
 
 class Fcdp_Attr<string name, string attrMnemonic, list<Trait> traits = []>

@@ -120,12 +120,12 @@ class Method<string type, string signature, code body> {
 }
 
 class Fcdp_Optimizer<string className, string optimizerName, list<Setting> theSettings,
-                     list<string> theStates>
+                     list<Fcdp_StateRoleCase> theStates>
     : Fcdp_Attr<className, optimizerName, [OptimizerAttrInterface]> {
   string option = optimizerName;
   list<Setting> settings = theSettings;
   Conflict conflict = Conflict<>;
-  list<string> states = theStates;
+  list<Fcdp_StateRoleCase> states = theStates;
   // A condition under which there are no states.
   code statesUnless = "";
 
@@ -180,7 +180,7 @@ class Fcdp_Optimizer<string className, string optimizerName, list<Setting> theSe
   list<Method> methods = [
     Method<"::llvm::SmallVector<::fcdp::StateRole>", "getStates()", "\n"
       # !if(!empty(statesUnless), "", "  if (" # statesUnless # ")\n    return {};\n")
-      # "  return {" # !interleave(!foreach(s, states, "StateRole::" # s), ", ") # "};\n">,
+      # "  return {" # !interleave(!foreach(s, states, "StateRole::" # s.symbol), ", ") # "};\n">,
     Method<"::mlir::Attribute", "getNeededLayout()", !if(!empty(layout), "",
       "\n  return LayoutAttr::get(getContext(), " # layout # ");\n")>,
     Method<"bool", "canUpdate(::mlir::RankedTensorType parameter)",
@@ -208,7 +208,7 @@ def Fcdp_AdjustLr : Fcdp_Enum<"AdjustLr", "the factor of Muon's learning rate fo
 defset list<Fcdp_Optimizer> optimizers = {
 
 def Fcdp_AdamWAttr : Fcdp_Optimizer<"AdamW", "adamw", adamwSettings,
-                                    ["exp_avg", "exp_avg_sq"]> {
+                                    [ExpAvgRole, ExpAvgSqRole]> {
   let summary = "AdamW with decoupled weight decay (arXiv 1711.05101), as torch.optim.AdamW";
   let description = [{
     Constraints, as torch.optim.AdamW has them:
@@ -220,7 +220,7 @@ def Fcdp_AdamWAttr : Fcdp_Optimizer<"AdamW", "adamw", adamwSettings,
 
 def Fcdp_SGDAttr : Fcdp_Optimizer<"SGD", "sgd", [
     Setting<"lr", "1e-3">, Setting<"momentum", "0">,
-    Signed<"dampening", "0">, Setting<"weight_decay", "0">, Flag<"nesterov", "0">], ["momentum_buffer"]> {
+    Signed<"dampening", "0">, Setting<"weight_decay", "0">, Flag<"nesterov", "0">], [MomentumBufferRole]> {
   let summary = "stochastic gradient descent, as torch.optim.SGD";
   let description = [{
     Constraints, as torch.optim.SGD has them:
@@ -239,7 +239,7 @@ def Fcdp_SGDAttr : Fcdp_Optimizer<"SGD", "sgd", [
 // The defaults are those of its authors.
 def Fcdp_LionAttr : Fcdp_Optimizer<"Lion", "lion", [
     Setting<"lr", "1e-4">, Beta<"beta1", "0.9">, Beta<"beta2", "0.99">,
-    Setting<"weight_decay", "0">], ["exp_avg"]> {
+    Setting<"weight_decay", "0">], [ExpAvgRole]> {
   let summary = "Lion (arXiv 2302.06675): the sign of the momentum, with decoupled weight decay";
   let description = [{
     Constraints:
@@ -254,7 +254,7 @@ def Fcdp_MuonAttr : Fcdp_Optimizer<"Muon", "muon", [
     Flag<"nesterov", "1", "to be a whole number">, Signed<"ns_a", "3.4445">,
     Signed<"ns_b", "-4.775">, Signed<"ns_c", "2.0315">, Setting<"eps", "1e-7">,
     Count<"ns_steps", "5", 99>, Word<"adjust_lr_fn", Fcdp_AdjustLr>],
-    ["momentum_buffer"]> {
+    [MomentumBufferRole]> {
   let summary = "Muon (https://kellerjordan.github.io/posts/muon), as torch.optim.Muon";
   let description = [{
     The update of a matrix is its momentum, orthogonalized by `ns_steps` Newton-Schulz
@@ -292,7 +292,7 @@ def Fcdp_MuonAttr : Fcdp_Optimizer<"Muon", "muon", [
 }
 
 def Fcdp_AdamW8bitAttr : Fcdp_Optimizer<"AdamW8bit", "adamw8bit", adamwSettings,
-    ["exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale"]> {
+    [ExpAvgCodeRole, ExpAvgScaleRole, ExpAvgSqCodeRole, ExpAvgSqScaleRole]> {
   let summary = "AdamW with moments in 8 bits (arXiv 2110.02861), as torchao.optim.AdamW8bit";
   let description = [{
     Each moment has a code of 8 bits for each element, and a scale, its greatest
@@ -318,7 +318,7 @@ def Fcdp_AdafactorAttr : Fcdp_Optimizer<"Adafactor", "adafactor", [
     Setting<"lr", "1e-2">, NotAbove<"beta2_decay", "-0.8", "0">,
     // Null: the epsilon of the type that is updated.
     Omittable<"eps1">, Setting<"eps2", "1e-3">, NotBelow<"d", "1", "1">,
-    Setting<"weight_decay", "0">], ["row_var", "col_var", "variance"]> {
+    Setting<"weight_decay", "0">], [RowVarRole, ColVarRole, VarianceRole]> {
   let summary = "Adafactor (arXiv 1804.04235), as torch.optim.Adafactor";
   let description = [{
     The second moment of a parameter of two or more dimensions is the product of means

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of the records in FcdpOptimizers.td for C++.
+// The tables of the records in FcdpOptimizers.td and FcdpStateRoles.td for C++.
 
 include "dialects/Fcdp/FcdpAttrs.td"
 include "llvm/TableGen/SearchableTable.td"
@@ -74,4 +74,15 @@ def OptimizerPlanTable : GenericTable {
   let CppTypeName = "OptimizerPlanRow";
   let Fields = ["index", "name", "fill"];
   string TypeOf_fill = "code";
+}
+
+def StateRoleTable : GenericTable {
+  let FilterClass = "Fcdp_StateRoleCase";
+  let CppTypeName = "StateRoleRecord";
+  let Fields = ["index", "kind", "type", "scope", "shape", "arena", "planName"];
+  string TypeOf_kind = "code";
+  string TypeOf_type = "code";
+  string TypeOf_scope = "code";
+  string TypeOf_shape = "code";
+  string TypeOf_arena = "code";
 }

@@ -337,22 +337,31 @@ Type fcdp::getOptimizerType(BucketOp bucket) {
   return bucket.getMaster().value_or(bucket.getStorage());
 }
 
+#define GET_StateRoleTable_IMPL
+#include "dialects/Fcdp/FcdpTables.inc"
+
+static_assert(std::size(StateRoleTable) == kNumStateRoles);
+
+const StateRoleRecord &fcdp::getRecord(StateRole role) {
+  return StateRoleTable[static_cast<size_t>(role)];
+}
+
 int64_t fcdp::countStateElements(StateRole role, RankedTensorType parameter) {
   int64_t elements = parameter.getNumElements(), rank = parameter.getRank();
-  bool isFactored = rank >= 2 && elements != 0;
-  switch (role) {
-  case StateRole::exp_avg_scale:
-  case StateRole::exp_avg_sq_scale:
-    return elements / kStateBlock;
-  case StateRole::row_var:
-    return isFactored ? elements / parameter.getDimSize(rank - 1) : 0;
-  case StateRole::col_var:
-    return isFactored ? elements / parameter.getDimSize(rank - 2) : 0;
-  case StateRole::variance:
-    return isFactored ? 0 : elements;
-  default:
+  bool hasMeans = rank >= 2 && elements != 0;
+  switch (getRecord(role).shape) {
+  case StateShape::element:
     return elements;
+  case StateShape::block:
+    return elements / kStateBlock;
+  case StateShape::rowMean:
+    return hasMeans ? elements / parameter.getDimSize(rank - 1) : 0;
+  case StateShape::columnMean:
+    return hasMeans ? elements / parameter.getDimSize(rank - 2) : 0;
+  case StateShape::withoutMeans:
+    return hasMeans ? 0 : elements;
   }
+  llvm_unreachable("unknown shape of a state");
 }
 
 /// Returns the number of elements of a state in which the parameters of a shard
@@ -374,86 +383,60 @@ static int64_t countLargestShard(BucketOp bucket, StateRole role, MeshOp mesh) {
   return most;
 }
 
+static Type getElementType(BucketOp bucket, StateType type) {
+  switch (type) {
+  case StateType::storage:
+    return bucket.getStorage();
+  case StateType::wire:
+    return bucket.getWire();
+  case StateType::optimizer:
+    return getOptimizerType(bucket);
+  case StateType::f32:
+    return Float32Type::get(bucket.getContext());
+  case StateType::u8:
+    return IntegerType::get(bucket.getContext(), 8, IntegerType::Unsigned);
+  }
+  llvm_unreachable("unknown type of a state");
+}
+
+static int64_t countPartsOf(StateScope scope, BucketOp bucket, MeshOp mesh) {
+  switch (scope) {
+  case StateScope::shard:
+    return countParts(bucket.getSharding(), mesh);
+  case StateScope::slice:
+    return mesh.getLocal();
+  case StateScope::whole:
+    return 1;
+  }
+  llvm_unreachable("unknown scope of a state");
+}
+
 RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
                                     MeshOp mesh) {
-  Type f32 = Float32Type::get(bucket.getContext());
-  auto type = [&](int64_t parts, Type element) {
-    int64_t elements = bucket.getElements();
-    return RankedTensorType::get({elements / parts}, element);
-  };
-  switch (role) {
-  case StateRole::cache:
-  case StateRole::resident:
-    return type(mesh.getLocal(), bucket.getWire());
-  case StateRole::node_grad:
-  case StateRole::host_grad:
-  case StateRole::residual:
-  case StateRole::outer:
-  case StateRole::outer_momentum:
-    return type(mesh.getLocal(), f32);
-  case StateRole::full_grad:
-    return type(1, f32);
-  case StateRole::prefetched:
-    return type(1, bucket.getWire());
-  case StateRole::grad:
-    return type(countParts(bucket.getSharding(), mesh), f32);
-  case StateRole::shard:
-    return type(countParts(bucket.getSharding(), mesh), bucket.getStorage());
-  case StateRole::master:
-  case StateRole::exp_avg:
-  case StateRole::exp_avg_sq:
-  case StateRole::momentum_buffer:
-    return type(countParts(bucket.getSharding(), mesh),
-                getOptimizerType(bucket));
-  case StateRole::exp_avg_code:
-  case StateRole::exp_avg_sq_code:
-    return type(
-        countParts(bucket.getSharding(), mesh),
-        IntegerType::get(bucket.getContext(), 8, IntegerType::Unsigned));
-  case StateRole::exp_avg_scale:
-  case StateRole::exp_avg_sq_scale:
-    return type(countParts(bucket.getSharding(), mesh) * kStateBlock, f32);
-  case StateRole::row_var:
-  case StateRole::col_var:
-  case StateRole::variance:
-    return RankedTensorType::get({countLargestShard(bucket, role, mesh)},
-                                 getOptimizerType(bucket));
+  const StateRoleRecord &record = getRecord(role);
+  int64_t parts = countPartsOf(record.scope, bucket, mesh);
+  int64_t elements = bucket.getElements();
+  switch (record.shape) {
+  case StateShape::element:
+    elements /= parts;
+    break;
+  case StateShape::block:
+    elements /= parts * kStateBlock;
+    break;
+  case StateShape::rowMean:
+  case StateShape::columnMean:
+  case StateShape::withoutMeans:
+    elements = countLargestShard(bucket, role, mesh);
   }
-  llvm_unreachable("unknown role");
+  return RankedTensorType::get({elements}, getElementType(bucket, record.type));
 }
 
 bool fcdp::isOptimizerState(StateRole role) {
-  switch (role) {
-  case StateRole::master:
-  case StateRole::exp_avg:
-  case StateRole::exp_avg_sq:
-  case StateRole::momentum_buffer:
-  case StateRole::exp_avg_code:
-  case StateRole::exp_avg_scale:
-  case StateRole::exp_avg_sq_code:
-  case StateRole::exp_avg_sq_scale:
-  case StateRole::row_var:
-  case StateRole::col_var:
-  case StateRole::variance:
-    return true;
-  case StateRole::shard:
-  case StateRole::grad:
-  case StateRole::cache:
-  case StateRole::resident:
-  case StateRole::node_grad:
-  case StateRole::full_grad:
-  case StateRole::host_grad:
-  case StateRole::prefetched:
-  case StateRole::residual:
-  case StateRole::outer:
-  case StateRole::outer_momentum:
-    return false;
-  }
-  llvm_unreachable("unknown role");
+  return getRecord(role).kind == StateKind::optimizer;
 }
 
 bool fcdp::isOuterState(StateRole role) {
-  return role == StateRole::outer || role == StateRole::outer_momentum;
+  return getRecord(role).kind == StateKind::outer;
 }
 
 int64_t fcdp::countReducedRanks(ModuleOp module) {
@@ -461,11 +444,7 @@ int64_t fcdp::countReducedRanks(ModuleOp module) {
   return getOuter(module) ? mesh.getLocal() : mesh.getWorldSize();
 }
 
-Arena fcdp::getArena(StateRole role) {
-  bool isInHost = role == StateRole::cache || role == StateRole::host_grad ||
-                  role == StateRole::residual || isOuterState(role);
-  return isInHost ? Arena::host : Arena::device;
-}
+Arena fcdp::getArena(StateRole role) { return getRecord(role).arena; }
 
 StateOp fcdp::createState(BucketOp bucket, StateRole role,
                           RankedTensorType type) {

@@ -11,8 +11,8 @@ fcdp::collectAccumulators(ModuleOp module) {
   for (auto state : module.getOps<StateOp>()) {
     if (state.getRole() == StateRole::grad)
       accumulators[state.getBucketAttr().getAttr()] = state;
-    else if (state.getRole() == StateRole::node_grad ||
-             state.getRole() == StateRole::full_grad)
+    else if (getRecord(state.getRole()).kind == StateKind::sum &&
+             state.getArena() == Arena::device)
       accumulators[state.getSymNameAttr()] = state;
   }
   return accumulators;

@@ -133,16 +133,15 @@ static LogicalResult fillStates(std::vector<plan::State> &out, BucketOp bucket,
                                 const Places &places) {
   for (size_t i = 0; i < kNumStateRoles; ++i) {
     auto role = static_cast<StateRole>(i);
-    if (role == StateRole::prefetched)
-      continue; // a place for some of the time, which gathers name
+    StringRef name = getRecord(role).planName;
+    if (name.empty())
+      continue;
     StateOp state = places.lookup(bucket.getSymNameAttr(), role);
     if (!state)
       continue;
     plan::DType dtype;
     if (failed(setDType(dtype, state.getTensorType().getElementType(), state)))
       return failure();
-    StringRef name =
-        role == StateRole::cache ? "host" : stringifyStateRole(role);
     out.emplace_back(
         findByName<plan::StateRole>(name, plan::EnumNamesStateRole()), dtype,
         toBuf(*state.getBuffer()));

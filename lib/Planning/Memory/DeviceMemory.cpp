@@ -37,24 +37,19 @@ int64_t BytesByUse::total() const {
 }
 
 MemoryUse fcdp::getMemoryUse(StateRole role) {
-  if (isOptimizerState(role) || isOuterState(role))
-    return MemoryUse::Optimizer;
-  switch (role) {
-  case StateRole::shard:
+  switch (getRecord(role).kind) {
+  case StateKind::parameters:
     return MemoryUse::Shards;
-  case StateRole::cache:
-  case StateRole::resident:
-  case StateRole::prefetched:
+  case StateKind::optimizer:
+  case StateKind::outer:
+    return MemoryUse::Optimizer;
+  case StateKind::copy:
     return MemoryUse::Gathered;
-  case StateRole::grad:
-  case StateRole::node_grad:
-  case StateRole::full_grad:
-  case StateRole::host_grad:
-  case StateRole::residual:
+  case StateKind::sum:
+  case StateKind::residual:
     return MemoryUse::Gradients;
-  default:
-    llvm_unreachable("unknown role");
   }
+  llvm_unreachable("unknown kind of a state");
 }
 
 static MemoryUse classify(Operation *op) {

@@ -120,9 +120,8 @@ using PartialSums = llvm::DenseMap<StringAttr, StateOp>;
 static PartialSums findPartialSums(ModuleOp module) {
   PartialSums partialSums;
   for (auto state : module.getOps<StateOp>())
-    if (state.getRole() == StateRole::node_grad ||
-        state.getRole() == StateRole::full_grad ||
-        state.getRole() == StateRole::host_grad)
+    if (getRecord(state.getRole()).kind == StateKind::sum &&
+        state.getRole() != StateRole::grad)
       partialSums[state.getBucketAttr().getAttr()] = state;
   return partialSums;
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The roles of buckets' states, a record each, from which come the enum and its
+// table for C++ (StateRoles.h).
+
+#ifndef FCDP_FCDP_STATE_ROLES
+#define FCDP_FCDP_STATE_ROLES
+
+// Included by FcdpAttrs.td, which has the classes of enums.
+
+// The rules are cases of the enums in StateRoles.h.
+class Fcdp_StateRoleCase<string name, int number, string stateKind, string typeRule,
+                         string scopeRule, string shapeRule = "element",
+                         string arenaName = "device">
+    : I32EnumAttrCase<name, number> {
+  bits<8> index = number;
+  string kind = "StateKind::" # stateKind;
+  string type = "StateType::" # typeRule;
+  string scope = "StateScope::" # scopeRule;
+  string shape = "StateShape::" # shapeRule;
+  string arena = "Arena::" # arenaName;
+  // The role in the plan; empty for a state that the plan does not list.
+  string planName = name;
+}
+// A state that the optimizer updates: its own for each parameter, or a master.
+class OptimizerState<string name, int number, string shape = "element",
+                     string type = "optimizer">
+    : Fcdp_StateRoleCase<name, number, "optimizer", type, "shard", shape>;
+class SumState<string name, int number, string scope, string arena = "device">
+    : Fcdp_StateRoleCase<name, number, "sum", "f32", scope, "element", arena>;
+class CopyState<string name, int number, string scope, string arena = "device">
+    : Fcdp_StateRoleCase<name, number, "copy", "wire", scope, "element", arena>;
+// A state of outer steps. Its bucket is sharded within a node.
+class OuterState<string name, int number>
+    : Fcdp_StateRoleCase<name, number, "outer", "f32", "shard", "element", "host">;
+
+defset list<Fcdp_StateRoleCase> stateRoles = {
+def ShardRole : Fcdp_StateRoleCase<"shard", 0, "parameters", "storage", "shard">;
+def GradRole : SumState<"grad", 1, "shard">;
+def ExpAvgRole : OptimizerState<"exp_avg", 2>;
+def ExpAvgSqRole : OptimizerState<"exp_avg_sq", 3>;
+def MomentumBufferRole : OptimizerState<"momentum_buffer", 4>;
+def CacheRole : CopyState<"cache", 5, "slice", "host"> { let planName = "host"; }
+// A node slice, or the whole, which the type of the state says.
+def ResidentRole : CopyState<"resident", 6, "slice">;
+def NodeGradRole : SumState<"node_grad", 7, "slice">;
+def FullGradRole : SumState<"full_grad", 8, "whole">;
+def HostGradRole : SumState<"host_grad", 9, "slice", "host">;
+// A place for some of the time, which gathers name.
+def PrefetchedRole : CopyState<"prefetched", 10, "whole"> { let planName = ""; }
+def MasterRole : OptimizerState<"master", 11>;
+def ExpAvgCodeRole : OptimizerState<"exp_avg_code", 12, "element", "u8">;
+def ExpAvgScaleRole : OptimizerState<"exp_avg_scale", 13, "block", "f32">;
+def ExpAvgSqCodeRole : OptimizerState<"exp_avg_sq_code", 14, "element", "u8">;
+def ExpAvgSqScaleRole : OptimizerState<"exp_avg_sq_scale", 15, "block", "f32">;
+def RowVarRole : OptimizerState<"row_var", 16, "rowMean">;
+def ColVarRole : OptimizerState<"col_var", 17, "columnMean">;
+def VarianceRole : OptimizerState<"variance", 18, "withoutMeans">;
+def ResidualRole : Fcdp_StateRoleCase<"residual", 19, "residual", "f32", "slice",
+                                      "element", "host">;
+def OuterRole : OuterState<"outer", 20>;
+def OuterMomentumRole : OuterState<"outer_momentum", 21>;
+}
+
+#endif // FCDP_FCDP_STATE_ROLES

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The records of state roles (FcdpStateRoles.td).
+#pragma once
+
+#include "dialects/Fcdp/Enums.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace fcdp {
+
+enum class StateKind {
+  parameters,
+  optimizer, ///< a master too
+  outer,     ///< of outer steps
+  copy,      ///< a gathered copy
+  sum,       ///< accumulated gradients
+  residual,
+};
+
+/// The type of a state's elements.
+enum class StateType {
+  storage,
+  wire,
+  optimizer, ///< the master's type, or `storage` without a master
+  f32,
+  u8,
+};
+
+/// The part of a bucket that a rank's state is for.
+enum class StateScope { shard, slice, whole };
+
+/// The numbers that a state has for a parameter: one for each element or for
+/// each block of 256 elements; for a parameter of two or more dimensions the
+/// means over the last one (`rowMean`) or over the one before it
+/// (`columnMean`); one for each element of any other parameter
+/// (`withoutMeans`).
+enum class StateShape { element, block, rowMean, columnMean, withoutMeans };
+
+struct StateRoleRecord {
+  unsigned index; ///< the value of the role
+  StateKind kind;
+  StateType type;
+  StateScope scope;
+  StateShape shape;
+  Arena arena;
+  /// The role in the plan; empty for a state that the plan does not list.
+  llvm::StringLiteral planName;
+};
+
+const StateRoleRecord &getRecord(StateRole role);
+
+} // namespace fcdp

@@ -2,8 +2,9 @@
 //
 // The optimizers, a record each. From it come the attribute, its verifier, states,
 // layout and costs, the settings that `--optimizer` reads, the choice of the
-// parameters that it updates, and the table of the plan. The tables for C++ are in
-// FcdpTables.td. Errors list optimizers in the order of this file.
+// parameters that it updates, the table of the plan, and Python's text of an
+// optimizer (python/fcdp/optimizer_records.json, by scripts/generate-docs). The
+// tables for C++ are in FcdpTables.td. Errors list optimizers in the order of this file.
 
 #ifndef FCDP_FCDP_OPTIMIZERS
 #define FCDP_FCDP_OPTIMIZERS
@@ -30,8 +31,12 @@ defvar anyNumber = "std::numeric_limits<double>::infinity()";
 // A setting, by PyTorch's name. Its text is a number in [least, below). Numbers
 // and conditions are C++.
 class Setting<string settingName, string defaultNumber, string leastNumber = "0",
-              string belowNumber = anyNumber> {
+              string belowNumber = anyNumber, string tupleName = ""> {
   string name = settingName;
+  // The tuple in Python's class that the number is in; empty if it has its own name.
+  string tuple = tupleName;
+  // In Python: number, flag, count or word.
+  string kind = "number";
   string default = defaultNumber;
   string least = leastNumber;
   string below = belowNumber;
@@ -51,7 +56,7 @@ class Setting<string settingName, string defaultNumber, string leastNumber = "0"
   string checkNumber = "verifyNumber(emitError, \"" # name # "\", " # name # ", "
                        # least # ")";
 }
-class Beta<string name, string default> : Setting<name, default, "0", "1"> {
+class Beta<string name, string default> : Setting<name, default, "0", "1", "betas"> {
   let inRange = name # ".getValueAsDouble() < 1";
   let rangeRule = "a beta below 1";
 }
@@ -67,10 +72,11 @@ class NotAbove<string name, string default, string most>
   let rangeRule = "'" # name # "' of at most " # most;
 }
 // A number of any sign.
-class Signed<string name, string default>
-    : Setting<name, default, !strconcat("-", anyNumber)>;
+class Signed<string name, string default, string tuple = "">
+    : Setting<name, default, !strconcat("-", anyNumber), anyNumber, tuple>;
 // A number, or null.
-class Omittable<string name> : Setting<name, "std::nullopt"> {
+class Omittable<string name, string tuple>
+    : Setting<name, "std::nullopt", "0", anyNumber, tuple> {
   let parameter = OptionalParameter<"::mlir::FloatAttr">;
   let checkNumber = "!" # name # " ? ::mlir::success() : verifyNumber(emitError, \""
                     # name # "\", " # name # ")";
@@ -78,6 +84,7 @@ class Omittable<string name> : Setting<name, "std::nullopt"> {
 // 0 or 1.
 class Flag<string name, string default, string rule = "to be 0 or 1">
     : Setting<name, default, "0", "2"> {
+  let kind = "flag";
   let isAllowed = "isWhole";
   let refusal = "expected '" # name # "' " # rule;
   let parameter = AttrParameter<"bool", "">;
@@ -86,6 +93,7 @@ class Flag<string name, string default, string rule = "to be 0 or 1">
 // A whole number from 0 to `most`.
 class Count<string name, string default, int most>
     : Setting<name, default, "0", !cast<string>(!add(most, 1))> {
+  let kind = "count";
   let isAllowed = "isWhole";
   let refusal = "expected '" # name # "' to be a whole number";
   let inRange = name # " >= 0 && " # name # " <= " # most;
@@ -95,6 +103,7 @@ class Count<string name, string default, int most>
 }
 // A case of an enum. The first one is the default.
 class Word<string name, EnumAttrInfo enum> : Setting<name, "0"> {
+  let kind = "word";
   let words = !foreach(case, enum.enumerants, case.str);
   let parameter = EnumParameter<enum>;
   let checkNumber = "";
@@ -157,6 +166,9 @@ class Fcdp_Optimizer<string className, string optimizerName, list<Setting> theSe
   // Whether that one gets the settings of this one.
   string restHasSettings = "false";
 
+  // The class in Python, and its flags that must be false.
+  string pythonClass = "torch.optim." # className;
+  list<string> withoutFlags = [];
   // An example for help texts.
   string example = "";
   // The table's class in the plan without its `T`, as flatc writes it.
@@ -215,6 +227,7 @@ def Fcdp_AdamWAttr : Fcdp_Optimizer<"AdamW", "adamw", adamwSettings,
     - (C1) All numbers are finite `f64` and not negative.
     - (C2) `beta1` and `beta2` are below 1.
   }];
+  let withoutFlags = ["amsgrad", "maximize"];
   let example = "adamw,lr=1e-3,weight_decay=0";
 }
 
@@ -233,6 +246,7 @@ def Fcdp_SGDAttr : Fcdp_Optimizer<"SGD", "sgd", [
                           "'nesterov' needs momentum and no dampening",
                           "'nesterov' needs a momentum and no dampening">;
   let planTable = "Sgd";
+  let withoutFlags = ["maximize"];
   let example = "sgd,lr=0.1,momentum=0.9";
 }
 
@@ -246,13 +260,15 @@ def Fcdp_LionAttr : Fcdp_Optimizer<"Lion", "lion", [
     - (C1) All numbers are finite `f64` and not negative.
     - (C2) `beta1` and `beta2` are below 1.
   }];
+  let pythonClass = "fcdp.optimizers.Lion";
   let example = "lion,lr=1e-4";
 }
 
 def Fcdp_MuonAttr : Fcdp_Optimizer<"Muon", "muon", [
     Setting<"lr", "1e-3">, Setting<"weight_decay", "0.1">, Setting<"momentum", "0.95">,
-    Flag<"nesterov", "1", "to be a whole number">, Signed<"ns_a", "3.4445">,
-    Signed<"ns_b", "-4.775">, Signed<"ns_c", "2.0315">, Setting<"eps", "1e-7">,
+    Flag<"nesterov", "1", "to be a whole number">,
+    Signed<"ns_a", "3.4445", "ns_coefficients">, Signed<"ns_b", "-4.775", "ns_coefficients">,
+    Signed<"ns_c", "2.0315", "ns_coefficients">, Setting<"eps", "1e-7">,
     Count<"ns_steps", "5", 99>, Word<"adjust_lr_fn", Fcdp_AdjustLr>],
     [MomentumBufferRole]> {
   let summary = "Muon (https://kellerjordan.github.io/posts/muon), as torch.optim.Muon";
@@ -312,13 +328,14 @@ def Fcdp_AdamW8bitAttr : Fcdp_Optimizer<"AdamW8bit", "adamw8bit", adamwSettings,
     "of 256; a group may have 'optimizer'";
   let rest = "adamw";
   let restHasSettings = "true";
+  let pythonClass = "fcdp.optimizers.AdamW8bit";
 }
 
 def Fcdp_AdafactorAttr : Fcdp_Optimizer<"Adafactor", "adafactor", [
     Setting<"lr", "1e-2">, NotAbove<"beta2_decay", "-0.8", "0">,
     // Null: the epsilon of the type that is updated.
-    Omittable<"eps1">, Setting<"eps2", "1e-3">, NotBelow<"d", "1", "1">,
-    Setting<"weight_decay", "0">], [RowVarRole, ColVarRole, VarianceRole]> {
+    Omittable<"eps1", "eps">, Setting<"eps2", "1e-3", "0", anyNumber, "eps">,
+    NotBelow<"d", "1", "1">, Setting<"weight_decay", "0">], [RowVarRole, ColVarRole, VarianceRole]> {
   let summary = "Adafactor (arXiv 1804.04235), as torch.optim.Adafactor";
   let description = [{
     The second moment of a parameter of two or more dimensions is the product of means
@@ -352,6 +369,7 @@ def Fcdp_AdafactorAttr : Fcdp_Optimizer<"Adafactor", "adafactor", [
   // gradient is read twice more, and the parameter once.
   let scratchTraffic = "(1 + 2 * 5 + 2 + 2 + 1) * 4";
   let takesRest = "true";
+  let withoutFlags = ["maximize"];
 }
 
 } // defset optimizers

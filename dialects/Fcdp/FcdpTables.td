@@ -9,6 +9,7 @@ include "llvm/TableGen/SearchableTable.td"
 // field, which is the optimizer's place in FcdpOptimizers.td.
 class OptimizerRow<Fcdp_Optimizer of, int theIndex> {
   bits<8> index = theIndex;
+  Fcdp_Optimizer optimizer = of;
   string name = of.option;
   string attr = of.cppClassName;
   string named = !interleave(

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from fcdp.optimizer_records import OPTIMIZERS, OptimizerRecord
+
 OptimizerFactory = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
 
@@ -140,15 +142,13 @@ def _get_moment(state: dict[str, Any], name: str, signed: bool) -> torch.Tensor:
     return decode(state[f"{name}_code"], state[f"{name}_scale"], signed)
 
 
-_CLASSES = {
-    "adafactor": torch.optim.Adafactor,
-    "adamw8bit": AdamW8bit,
-    "adamw": torch.optim.AdamW,
-    "sgd": torch.optim.SGD,
-    "lion": Lion,
-}
-# Settings of the text that are one tuple of the class.
-_TUPLES = {"betas": ("beta1", "beta2"), "eps": ("eps1", "eps2")}
+def _class_of(record: OptimizerRecord) -> type[torch.optim.Optimizer]:
+    module, _, name = record.class_path.rpartition(".")
+    return globals()[name] if module == __name__ else getattr(torch.optim, name)
+
+
+CLASSES = {record.name: _class_of(record) for record in OPTIMIZERS}
+_RECORDS = {record.name: record for record in OPTIMIZERS if record.updates_all}
 
 
 def optimizer_factory(text: str) -> OptimizerFactory:
@@ -161,13 +161,13 @@ def optimizer_factory(text: str) -> OptimizerFactory:
     name, *settings = text.split(",")
     if name == "muon":
         raise ValueError("'muon' updates matrices only: make a torch.optim.Muon, and another optimizer for the rest")
-    if name not in _CLASSES:
-        raise ValueError(f"expected an optimizer among {sorted(_CLASSES)}, got '{name}'")
-    optimizer = _CLASSES[name]
+    if name not in _RECORDS:
+        raise ValueError(f"expected an optimizer among {sorted(_RECORDS)}, got '{name}'")
+    optimizer = CLASSES[name]
     options = dict(_setting(setting) for setting in settings)
     known = inspect.signature(optimizer).parameters
-    for key, parts in _TUPLES.items():
-        if key in known and isinstance(known[key].default, tuple) and key not in options:
+    for key, parts in _RECORDS[name].tuples.items():
+        if key not in options:
             options[key] = tuple(options.pop(part, default) for part, default in zip(parts, known[key].default))
     unknown = sorted(set(options) - set(known))
     if unknown:

@@ -10,10 +10,9 @@ from typing import Any
 import torch
 
 from fcdp.checkpoint.dtypes import TORCH_TYPES, item_bytes
+from fcdp.optimizer_records import STATE_ROLES
 
-_CODES = ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale")  # Moments in 8 bits.
-_FACTORS = ("row_var", "col_var", "variance")  # Adafactor's.
-OPTIMIZER_ROLES = ("exp_avg", "exp_avg_sq", "momentum_buffer", *_CODES, *_FACTORS)
+OPTIMIZER_ROLES = STATE_ROLES
 RESIDUAL_ROLE = "residual"  # Rounding errors of reductions in 8 or 4 bits. Each node has its own.
 OUTER_ROLE = "outer"  # The parameters that nodes which train by themselves have in common, in float32.
 OUTER_ROLES = (OUTER_ROLE, "outer_momentum")

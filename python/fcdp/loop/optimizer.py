@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describes an optimizer of PyTorch by options of fcdp-compile."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
 from fcdp.errors import StepError
-from fcdp.optimizers import AdamW8bit, Lion
+from fcdp.optimizer_records import OPTIMIZERS, OptimizerRecord, SettingRecord
+from fcdp.optimizers import CLASSES
 
 Group = dict[str, Any]
 
@@ -43,18 +44,18 @@ def expect_steps(optimizer: Given) -> None:
 
 
 def _describe(optimizer: torch.optim.Optimizer) -> str:
-    describe = _DESCRIPTIONS.get(type(optimizer))
-    if describe is None:
+    record = _RECORDS.get(type(optimizer))
+    if record is None:
         raise _misuse(_adam_instead(optimizer) if type(optimizer) is torch.optim.Adam else _unknown(optimizer))
     if optimizer.state:
         raise _misuse("it has made steps; states of an optimizer are set with load_optimizer_state_dict")
     if any("max_momentum" in group for group in optimizer.param_groups):
         raise _misuse("its OneCycleLR changes momentum or betas, which a step keeps: give OneCycleLR cycle_momentum=False")
-    return describe(optimizer.param_groups[0])
+    return _text(record, optimizer.param_groups[0])
 
 
 def _unknown(given: Any) -> str:
-    known = ", ".join(cls.__name__ for cls in _DESCRIPTIONS)
+    known = ", ".join(cls.__name__ for cls in _RECORDS)
     if isinstance(given, type):
         got = f"the class {given.__name__}: make an optimizer of it, {given.__name__}(model.parameters())"
     else:
@@ -90,69 +91,35 @@ def _mixed_options(optimizers: list[torch.optim.Optimizer], described: list[str]
     return [f"--optimizer={'+'.join(texts)}", *(f"--group={option}" for option in groups)]
 
 
-def _adamw(group: Group) -> str:
-    _require(group, amsgrad=False, maximize=False)
-    return _text("adamw", group, ("lr", "eps", "weight_decay")) + _betas(group)
-
-
-def _adamw8bit(group: Group) -> str:
-    return _text("adamw8bit", group, ("lr", "eps", "weight_decay")) + _betas(group)
-
-
-def _lion(group: Group) -> str:
-    return _text("lion", group, ("lr", "weight_decay")) + _betas(group)
-
-
-def _betas(group: Group) -> str:
-    beta1, beta2 = group["betas"]
-    return f",beta1={float(beta1)!r},beta2={float(beta2)!r}"
-
-
-def _sgd(group: Group) -> str:
-    _require(group, maximize=False)
-    nesterov = int(bool(group["nesterov"]))
-    return _text("sgd", group, ("lr", "momentum", "dampening", "weight_decay")) + f",nesterov={nesterov}"
-
-
-def _muon(group: Group) -> str:
-    a, b, c = (float(number) for number in group["ns_coefficients"])
-    text = _text("muon", group, ("lr", "weight_decay", "momentum", "eps"))
-    text += f",nesterov={int(group['nesterov'])},ns_a={a!r},ns_b={b!r},ns_c={c!r},ns_steps={group['ns_steps']}"
-    return text + f",adjust_lr_fn={group['adjust_lr_fn'] or 'original'}"
-
-
-def _adafactor(group: Group) -> str:
-    _require(group, maximize=False)
-    eps1, eps2 = group["eps"]
-    text = _text("adafactor", group, ("lr", "beta2_decay", "d", "weight_decay")) + f",eps2={float(eps2)!r}"
-    return text if eps1 is None else text + f",eps1={float(eps1)!r}"
-
-
-_DESCRIPTIONS: dict[type, Callable[[Group], str]] = {
-    torch.optim.AdamW: _adamw,
-    torch.optim.SGD: _sgd,
-    Lion: _lion,
-    torch.optim.Muon: _muon,
-    AdamW8bit: _adamw8bit,
-    torch.optim.Adafactor: _adafactor,
-}
+_RECORDS: dict[type, OptimizerRecord] = {CLASSES[record.name]: record for record in OPTIMIZERS}
 
 # The other optimizer's rate stays in proportion to the rate of one of these.
-_FIRST_OF_TWO = (torch.optim.Muon, torch.optim.Adafactor)
+_FIRST_OF_TWO = tuple(cls for cls, record in _RECORDS.items() if record.takes_rest)
 
 # Settings that may differ between groups, and settings that do not change results.
 _OWN_SETTINGS = ("params", "lr", "weight_decay")
 _MEANINGLESS = ("foreach", "fused", "capturable", "differentiable")
 
 
-def _text(name: str, group: Group, keys: tuple[str, ...]) -> str:
-    return ",".join([name, *(f"{key}={float(group[key])!r}" for key in keys)])
+def _text(record: OptimizerRecord, group: Group) -> str:
+    """Returns the optimizer's text. Plain numbers come first."""
+    for flag in record.without_flags:
+        if group.get(flag, False):
+            raise _misuse(f"{flag}: expected False, got {group[flag]}")
+    settings = sorted(record.settings, key=lambda setting: setting.kind != "number" or setting.tuple is not None)
+    values = [(setting.name, _value(record, setting, group)) for setting in settings]
+    return ",".join([record.name, *(f"{name}={value}" for name, value in values if value is not None)])
 
 
-def _require(group: Group, **settings: Any) -> None:
-    for key, value in settings.items():
-        if group.get(key, value) != value:
-            raise _misuse(f"{key}: expected {value}, got {group[key]}")
+def _value(record: OptimizerRecord, setting: SettingRecord, group: Group) -> str | None:
+    value = group[setting.tuple or setting.name]
+    if setting.tuple:
+        value = value[record.tuples[setting.tuple].index(setting.name)]
+    if value is None:
+        value = setting.default
+    if value is None or setting.kind == "word":
+        return value
+    return repr(float(value)) if setting.kind == "number" else str(int(value))
 
 
 def _names(optimizers: list[torch.optim.Optimizer], model: nn.Module) -> dict[int, str]:

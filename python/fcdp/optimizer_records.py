@@ -24,8 +24,8 @@ class OptimizerRecord:
     name: str
     class_path: str  # Its class in Python, with the module.
     without_flags: tuple[str, ...]  # Flags of the class that must be false.
-    updates_all: bool  # Whether it updates all parameters that it gets.
-    takes_rest: bool  # Whether another optimizer may have the other parameters.
+    updates_all: bool  # False: some only, such as matrices.
+    takes_rest: bool  # Another optimizer may have the other parameters.
     settings: tuple[SettingRecord, ...]
     states: tuple[str, ...]
 

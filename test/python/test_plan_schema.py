@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cmake/FcdpPlanUnions.cmake makes visitors of the plan's schema, and refuses schemas that it does not understand."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -26,6 +27,14 @@ def test_every_kind_is_visited_once(tmp_path):
         kinds = re.findall(r"(\w+):", body)
         assert len(kinds) > 5
         assert re.findall(rf"case {union}::(\w+):", header) == [*kinds, "NONE"]
+
+
+def test_optimizers_have_the_states_of_the_compilers_records():
+    optimizers = json.loads((ROOT / "python/fcdp/optimizer_records.json").read_text())["optimizers"]
+    states = re.findall(r'^table (\w+) \(\s*states: "([^"]*)"', SCHEMA, re.M)
+    assert {table.lower(): roles.split(", ") for table, roles in states} == {
+        optimizer["name"]: optimizer["states"] for optimizer in optimizers
+    }
 
 
 @pytest.mark.parametrize(

@@ -102,13 +102,17 @@ _MEANINGLESS = ("foreach", "fused", "capturable", "differentiable")
 
 
 def _text(record: OptimizerRecord, group: Group) -> str:
-    """Returns the optimizer's text. Plain numbers come first."""
+    """Returns the optimizer's text. Plain numbers come first, and settings that may be left out last."""
     for flag in record.without_flags:
         if group.get(flag, False):
             raise _misuse(f"{flag}: expected False, got {group[flag]}")
-    settings = sorted(record.settings, key=lambda setting: setting.kind != "number" or setting.tuple is not None)
+    settings = sorted(record.settings, key=_place)
     values = [(setting.name, _value(record, setting, group)) for setting in settings]
     return ",".join([record.name, *(f"{name}={value}" for name, value in values if value is not None)])
+
+
+def _place(setting: SettingRecord) -> tuple[bool, bool]:
+    return (setting.kind != "number" or setting.tuple is not None, setting.default is None)
 
 
 def _value(record: OptimizerRecord, setting: SettingRecord, group: Group) -> str | None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training script with FSDP2: loads the checkpoint FROM, makes a step, and saves to TO. Started for each rank."""
 
+import os
 import sys
 import warnings
 
@@ -48,3 +49,5 @@ def main(source: str, target: str) -> None:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     main(*sys.argv[1:])
+    # A thread of torch may still run, which would abort the interpreter's exit.
+    os._exit(0)

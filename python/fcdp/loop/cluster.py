@@ -21,7 +21,7 @@ import torch
 from fcdp.loop.install import find_install
 from fcdp.loop.job import Job
 
-# A probe takes 10 to 15 seconds for four ranks on two idle cores, and took 14 on an H200. A machine that is far too
+# A probe takes 9 to 11 seconds for four ranks on two idle cores, and took 14 on an H200. A machine that is far too
 # busy must not keep a job from starting.
 _MOST_SECONDS = 300
 # The variables that start a rank, whichever launcher this process has (runtime/session/Launch.cpp). A store of

@@ -79,7 +79,7 @@ def compile(
         their own step() is never called.
     strategy: where gathered parameters are kept, as fcdp-compile --strategy takes it: "fcdp", "zero3", "hsdp" and
         others. By default "auto", which plans the fastest step for the job's machines and links (docs/strategies.md). A
-        job of one rank has no choice to make. The first job on some machines measures them, which takes 10 to 15 s
+        job of one rank has no choice to make. The first job on some machines measures them, which takes 9 to 11 s
         on CPUs and up to 60 on GPUs; the results are kept in the cache. Two lines on rank 0's standard error name the
         choice. The variable FCDP_STRATEGY names a strategy for programs that do not.
     cluster: a description of the job's machines, for "auto" and in place of that measurement: a file (docs/cluster.md)

@@ -270,7 +270,7 @@ def Fcdp_AllGatherOp : Fcdp_CollectiveOp<"all_gather", !listconcat(
   }];
   let assemblyFormat = [{
     $input `of` $source `over` $mesh `` custom<Axes>($axes) (`range` $range^)?
-    (`into` $into^)? (`delta` $delta^)? (`on` $stream^)?
+    (`into` $into^)? (`delta` $delta^)? (`on` `` $stream^)?
     attr-dict `:` type($input) `to` type($result)
   }];
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input,
@@ -333,8 +333,8 @@ def Fcdp_ReduceScatterOp : Fcdp_CollectiveOp<"reduce_scatter", FromSharded> {
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
   }];
   let assemblyFormat = [{
-    $input `of` $source `over` $mesh `` custom<Axes>($axes) (`code` $code^)?
-    (`residual` $residual^)? (`on` $stream^)? attr-dict `:` type($input) `to` type($result)
+    $input `of` $source `over` $mesh `` custom<Axes>($axes) (`code` `` $code^)?
+    (`residual` $residual^)? (`on` `` $stream^)? attr-dict `:` type($input) `to` type($result)
   }];
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input,
                                  "::mlir::FlatSymbolRefAttr":$source,
@@ -453,7 +453,7 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
   }];
   let assemblyFormat = [{
-    $value `into` $target $mode (`late` $late^)? (`on` $stream^)? attr-dict
+    $value `into` $target `` $mode (`late` $late^)? (`on` `` $stream^)? attr-dict
     `:` type($value)
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$value, "::llvm::StringRef":$target,
@@ -635,7 +635,7 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
     Stream chooseStream() { return Stream::d2h; }
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
   }];
-  let assemblyFormat = "$value `to` $target (`on` $stream^)? attr-dict `:` type($value)";
+  let assemblyFormat = "$value `to` $target (`on` `` $stream^)? attr-dict `:` type($value)";
 }
 
 def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
@@ -672,7 +672,7 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
   }];
   let assemblyFormat = [{
-    $source (`into` $into^)? (`on` $stream^)? attr-dict `:` type($result)
+    $source (`into` $into^)? (`on` `` $stream^)? attr-dict `:` type($result)
   }];
 }
 
@@ -696,7 +696,7 @@ def Fcdp_RecordOp : Fcdp_Op<"record", !listconcat(
   let arguments = (ins Fcdp_StreamAttr:$stream,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntNonNegative]>>:$event);
   let results = (outs Fcdp_TokenType:$token);
-  let assemblyFormat = "`on` $stream (`event` $event^)? attr-dict";
+  let assemblyFormat = "`on` `` $stream (`event` $event^)? attr-dict";
 }
 
 def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
@@ -717,7 +717,7 @@ def Fcdp_WaitOp : Fcdp_Op<"wait", !listconcat(
       a stream is in order anyway.
   }];
   let arguments = (ins Fcdp_TokenType:$token, Fcdp_StreamAttr:$stream);
-  let assemblyFormat = "$token `on` $stream attr-dict";
+  let assemblyFormat = "$token `on` `` $stream attr-dict";
   let hasVerifier = 1;
 }
 
@@ -745,7 +745,7 @@ def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
     - (C3) `stream`, where given, is not `compute`.
   }];
   let arguments = (ins Fcdp_Flat:$value, OptionalAttr<Fcdp_StreamAttr>:$stream);
-  let assemblyFormat = "$value (`on` $stream^)? attr-dict `:` type($value)";
+  let assemblyFormat = "$value (`on` `` $stream^)? attr-dict `:` type($value)";
   let hasVerifier = 1;
 }
 

@@ -232,9 +232,11 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
     (`reduce` $reduce^)? (`master` $master^)? (`trainable` $trainable^)?
-    (`sharding` $sharding^)? (`layout` `` $layout^)? (`residency` $residency^)? (`carry` $carry^)? (`accumulation` $accumulation^)?
-    (`collectives` $collectives^)? (`gather_wire` $gather_wire^)?
-    (`reduce_wire` $reduce_wire^)? (`outer` $outer^)? `members` custom<Members>($members) attr-dict
+    (`sharding` `` $sharding^)? (`layout` `` $layout^)?
+    (`residency` `` $residency^)? (`carry` `` $carry^)?
+    (`accumulation` `` $accumulation^)? (`collectives` `` $collectives^)?
+    (`gather_wire` `` $gather_wire^)?
+    (`reduce_wire` `` $reduce_wire^)? (`outer` $outer^)? `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -277,7 +279,7 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
                        FlatSymbolRefAttr:$bucket, Fcdp_ArenaAttr:$arena,
                        TypeAttrOf<Fcdp_FlatState>:$type, OptionalAttr<Fcdp_BufferAttr>:$buffer);
   let assemblyFormat = [{
-    $sym_name $role `of` $bucket `in` $arena `:` $type (`at` $buffer^)? attr-dict
+    $sym_name `` $role `of` $bucket `in` `` $arena `:` $type (`at` $buffer^)? attr-dict
   }];
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() {

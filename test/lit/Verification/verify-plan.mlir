@@ -140,16 +140,16 @@
 // HOST: note: states use
 // RUN: not fcdp-opt %t/one.mlir --fcdp-verify-plan=host-memory=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
 // NEGATIVE: error: host-memory: expected a positive number, got '-1'
-// RUN: %edit %t/one.mlir --line "fcdp.bucket @bucket.a " --replace "residency host" "residency  drop" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FORMS
+// RUN: %edit %t/one.mlir --line "fcdp.bucket @bucket.a " --replace "residency host" "residency drop" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FORMS
 // FORMS: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'drop' and 2 live ranges to mean that a rank sends between nodes 192 bytes in @only_microbatch, got 128
 // FORMS: note: for one, here
-// RUN: %edit %t/two.mlir --line "fcdp.bucket @bucket.a " --replace "residency host" "residency  host accumulation full" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUMS
+// RUN: %edit %t/two.mlir --line "fcdp.bucket @bucket.a " --replace "residency host" "residency host accumulation full" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=SUMS
 // SUMS: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'host', accumulation 'full' and 2 live ranges to mean that a rank sends between nodes 64 bytes in @first_microbatch, got 128
 
 // In one step over all ranks each part goes to the two ranks of the other node
 // and to one of this node.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 collectives=flat optimizer=sgd" -o %t/flat.mlir
-// RUN: %edit %t/flat.mlir --line "fcdp.bucket @bucket.a " --replace "residency drop" "residency  full" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FLAT
+// RUN: %edit %t/flat.mlir --line "fcdp.bucket @bucket.a " --replace "residency drop" "residency full" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=FLAT
 // FLAT: error: 'fcdp.bucket' op expected 'w' of @bucket.a with residency 'full', collectives 'flat' and 2 live ranges to mean that a rank sends between nodes 256 bytes in @only_microbatch, got 384
 
 // RUN: not fcdp-opt %t/step.mlir --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PHASE

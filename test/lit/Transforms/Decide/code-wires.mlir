@@ -36,7 +36,7 @@
 // The proof: a gather refers to a slice that another stream has stored in the
 // step before.
 // RUN: %edit %s --delete "fcdp.parameter @frozen" --delete "fcdp.read_parameter @frozen" --replace "other = %%f" "other = %%a" | fcdp-opt --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp wire=delta" -o %t.trained
-// RUN: %edit %t.trained --in only_microbatch --first --line "fcdp.wait %{{.*}} on inter" --replace "on inter" "on  h2d" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
+// RUN: %edit %t.trained --in only_microbatch --first --line "fcdp.wait %{{.*}} on inter" --replace "on inter" "on h2d" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=RACE
 // RACE: error: 'fcdp.all_gather' op for 'a' of @bucket.a in @only_microbatch: reads bytes [0, {{[0-9]+}}) of the {{host|device}} arena on inter, not ordered with another access to them; expected 'inter' to wait for '{{compute|d2h}}'
 // A message that is coded beside the store of the slice that it refers to.
 // RUN: sed -n '/delta @bucket.a.cache/{s/%%[0-9]* =/%%again =/; s/offset = [0-9]*/offset = 8192/; s/scratch = \(.*\)offset = [0-9]*/scratch = \1offset = 9216/; p;}' %t.trained > %t.again

@@ -2,19 +2,15 @@
 
 #include "fcdp/Analysis/Traffic.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
 
 void LinkBytes::add(const LinkBytes &other, uint64_t times) {
-  auto addTo = [&](uint64_t &sum, uint64_t bytes) {
+  for (auto [sum, bytes] : llvm::zip(values, other.values))
     sum = llvm::SaturatingMultiplyAdd(bytes, times, sum);
-  };
-  addTo(inter, other.inter);
-  addTo(intra, other.intra);
-  addTo(hostToDevice, other.hostToDevice);
-  addTo(deviceToHost, other.deviceToHost);
 }
 
 static uint64_t bytesOf(Value value) {
@@ -27,21 +23,21 @@ static LinkBytes predictTraffic(CollectiveOpInterface collective, MeshOp mesh) {
   uint64_t within = collective.isOverAxis(Axis::local) ? mesh.getLocal() : 1;
   uint64_t nodes = collective.isOverAxis(Axis::node) ? mesh.getNode() : 1;
   uint64_t bytes = collective.getMostSentBytes();
-  LinkBytes link;
-  link.inter = (nodes - 1) * within * bytes;
-  link.intra = (within - 1) * bytes;
-  return link;
+  LinkBytes sent;
+  sent[LinkId::Inter] = (nodes - 1) * within * bytes;
+  sent[LinkId::Intra] = (within - 1) * bytes;
+  return sent;
 }
 
 LinkBytes fcdp::predictTraffic(Operation *op, MeshOp mesh) {
   if (auto collective = dyn_cast<CollectiveOpInterface>(op))
     return ::predictTraffic(collective, mesh);
-  LinkBytes link;
+  LinkBytes copied;
   if (auto load = dyn_cast<CacheLoadOp>(op))
-    link.hostToDevice = bytesOf(load.getResult());
+    copied[LinkId::H2D] = bytesOf(load.getResult());
   else if (auto store = dyn_cast<CacheStoreOp>(op))
-    link.deviceToHost = bytesOf(store.getValue());
-  return link;
+    copied[LinkId::D2H] = bytesOf(store.getValue());
+  return copied;
 }
 
 LinkBytes fcdp::predictTraffic(func::FuncOp function, MeshOp mesh) {

@@ -47,6 +47,11 @@ static void fillMemory(plan::FunctionT &out, const CallRange &range,
                                result.bytes);
 }
 
+static plan::LinkBytes convert(const LinkBytes &bytes) {
+  return {bytes[LinkId::Inter], bytes[LinkId::Intra], bytes[LinkId::H2D],
+          bytes[LinkId::D2H]};
+}
+
 void fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
                          const DeviceMemory &memory,
                          ArrayRef<Operation *> calls) {
@@ -69,8 +74,6 @@ void fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
     out.first = range.first;
     out.end = range.end;
     fillMemory(out, range, functionMemory);
-    LinkBytes bytes = predictTraffic(function, getMesh(module));
-    out.expected = plan::LinkBytes(bytes.inter, bytes.intra, bytes.hostToDevice,
-                                   bytes.deviceToHost);
+    out.expected = convert(predictTraffic(function, getMesh(module)));
   }
 }

@@ -148,10 +148,8 @@ static void writeMemory(OStream &json, const StepReport &report) {
 static void writeTraffic(OStream &json, llvm::StringRef name,
                          const LinkBytes &bytes) {
   json.attributeObject(name, [&] {
-    json.attribute("inter", bytes.inter);
-    json.attribute("intra", bytes.intra);
-    json.attribute("h2d", bytes.hostToDevice);
-    json.attribute("d2h", bytes.deviceToHost);
+    for (LinkId link : kLinks)
+      json.attribute(kLinkNames[link], bytes[link]);
   });
 }
 

@@ -147,10 +147,8 @@ static LinkBytes measureOuter(func::FuncOp function, MeshOp mesh) {
     return bytes;
   auto module = function->getParentOfType<ModuleOp>();
   LinkBytes rest = predictTraffic(findFunction(module, inner), mesh);
-  bytes.inter -= rest.inter;
-  bytes.intra -= rest.intra;
-  bytes.hostToDevice -= rest.hostToDevice;
-  bytes.deviceToHost -= rest.deviceToHost;
+  for (LinkId link : kLinks)
+    bytes[link] -= rest[link];
   return bytes;
 }
 
@@ -163,7 +161,8 @@ static StepFacts::OuterFacts measureOuter(ModuleOp module, OuterAttr outer,
   for (auto function : module.getOps<func::FuncOp>())
     if (isOuter(getRole(function)))
       facts.updates.add(measureOuter(function, mesh));
-  facts.perStep = step.inter + facts.updates.inter / facts.every;
+  facts.perStep =
+      step[LinkId::Inter] + facts.updates[LinkId::Inter] / facts.every;
   facts.exactPerStep = countExactBytes(module, mesh);
   return facts;
 }

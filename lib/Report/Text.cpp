@@ -27,9 +27,9 @@ static void printBytes(uint64_t bytes, llvm::raw_ostream &stream) {
 static void printTraffic(StringRef label, const LinkBytes &bytes,
                          llvm::raw_ostream &stream) {
   stream << label;
-  printBytes(bytes.inter, stream);
+  printBytes(bytes[LinkId::Inter], stream);
   stream << " between nodes, ";
-  printBytes(bytes.intra, stream);
+  printBytes(bytes[LinkId::Intra], stream);
   stream << " inside a node\n";
 }
 
@@ -133,7 +133,7 @@ static void printMemory(const StepFacts &facts, llvm::raw_ostream &stream) {
 static void printVariants(const StepFacts &facts, llvm::raw_ostream &stream) {
   for (auto [i, variant] : llvm::enumerate(facts.variants)) {
     stream << llvm::format("variant %-4zu", i) << variant.inputs << ": ";
-    printBytes(variant.step.inter, stream);
+    printBytes(variant.step[LinkId::Inter], stream);
     stream << " between nodes a step, ";
     printBytes(variant.deviceBytes, stream);
     stream << " of a device\n";
@@ -145,7 +145,7 @@ static void printVariants(const StepFacts &facts, llvm::raw_ostream &stream) {
 static void printOuter(const StepFacts::OuterFacts &outer,
                        llvm::raw_ostream &stream) {
   stream << "outer steps ";
-  printBytes(outer.updates.inter, stream);
+  printBytes(outer.updates[LinkId::Inter], stream);
   stream << " between nodes in " << outer.every
          << (outer.every == 1 ? " step" : " steps");
   if (outer.fragments > 1)
@@ -164,9 +164,9 @@ void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
   printMemory(facts, stream);
   printTraffic("step        ", facts.step, stream);
   stream << "            ";
-  printBytes(facts.step.deviceToHost, stream);
+  printBytes(facts.step[LinkId::D2H], stream);
   stream << " to host memory, ";
-  printBytes(facts.step.hostToDevice, stream);
+  printBytes(facts.step[LinkId::H2D], stream);
   stream << " from it\n";
   if (facts.outer)
     printOuter(*facts.outer, stream);

@@ -110,10 +110,10 @@ bool TraceReader::readFigures(const Json &figures) {
     return true;
   };
   const Json &seconds = figures["seconds"];
-  return readCount("inter_bytes_sent", trace.bytes.inter) &&
-         readCount("intra_bytes_sent", trace.bytes.intra) &&
-         readCount("h2d_bytes", trace.bytes.hostToDevice) &&
-         readCount("d2h_bytes", trace.bytes.deviceToHost) &&
+  return llvm::all_of(kLinks,
+                      [&](LinkId link) {
+                        return readCount(kLinkFigures[link], trace.bytes[link]);
+                      }) &&
          readCount("device_peak_bytes", trace.deviceBytes) &&
          readCount("host_cache_bytes", trace.hostBytes) &&
          readRankSeconds(figures) &&

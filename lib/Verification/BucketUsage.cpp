@@ -106,9 +106,9 @@ static void measure(Operation *op, StringAttr bucket, MeshOp mesh,
   BucketUsage &usage = usages[bucket];
   LinkBytes bytes = predictTraffic(op, mesh);
   usage.bytes.add(bytes);
-  for (auto [link, example] : llvm::zip(kLinkTraffic, usage.examples))
-    if (bytes.*link.bytes && !example)
-      example = op;
+  for (LinkId link : kLinks)
+    if (bytes[link] && !usage.examples[link])
+      usage.examples[link] = op;
 }
 
 BucketUsages

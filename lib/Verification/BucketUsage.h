@@ -8,8 +8,6 @@
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
 
-#include <array>
-
 namespace fcdp {
 
 /// A live range: its first and last use, as indices into the function's uses.
@@ -32,21 +30,10 @@ struct BucketUsage {
   /// Bytes that one rank sends and copies.
   LinkBytes bytes;
   /// One operation that sends or copies, by link.
-  std::array<mlir::Operation *, 4> examples{};
+  LinkArray<mlir::Operation *> examples;
 };
 
 using BucketUsages = llvm::DenseMap<mlir::StringAttr, BucketUsage>;
-
-/// A kind of traffic, with its wording in messages.
-struct LinkTraffic {
-  llvm::StringRef what;
-  uint64_t LinkBytes::*bytes;
-};
-inline constexpr std::array<LinkTraffic, 4> kLinkTraffic = {
-    LinkTraffic{"sends between nodes", &LinkBytes::inter},
-    LinkTraffic{"sends within the node", &LinkBytes::intra},
-    LinkTraffic{"loads from host memory", &LinkBytes::hostToDevice},
-    LinkTraffic{"stores to host memory", &LinkBytes::deviceToHost}};
 
 /// Returns the usage by bucket name. `caches` maps states to their buckets.
 BucketUsages

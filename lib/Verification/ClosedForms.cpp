@@ -179,8 +179,8 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
 static LinkBytes sendFlat(int64_t count, int64_t whole, MeshOp mesh) {
   int64_t ranks = mesh.getWorldSize(), locals = mesh.getLocal();
   LinkBytes bytes;
-  bytes.inter = count * (ranks - locals) * (whole / ranks);
-  bytes.intra = count * (locals - 1) * (whole / ranks);
+  bytes[LinkId::Inter] = count * (ranks - locals) * (whole / ranks);
+  bytes[LinkId::Intra] = count * (locals - 1) * (whole / ranks);
   return bytes;
 }
 
@@ -196,9 +196,9 @@ static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
     return bytes;
   if (bucket.getSharding() == Sharding::none && reducesFlat(bucket, mesh))
     return sendFlat(gathers, whole, mesh);
-  bytes.inter = gathers * (nodes - 1) * (whole / nodes / locals);
+  bytes[LinkId::Inter] = gathers * (nodes - 1) * (whole / nodes / locals);
   if (bucket.getSharding() == Sharding::none)
-    bytes.intra = gathers * (locals - 1) * (whole / locals);
+    bytes[LinkId::Intra] = gathers * (locals - 1) * (whole / locals);
   return bytes;
 }
 
@@ -210,12 +210,13 @@ static LinkBytes countOuter(BucketOp bucket, int64_t width, MeshOp mesh) {
   int64_t part =
       static_cast<int64_t>(bucket.getElements()) / mesh.getLocal() / nodes;
   LinkBytes bytes;
-  bytes.inter = (nodes - 1) * part * width;
+  bytes[LinkId::Inter] = (nodes - 1) * part * width;
   std::optional<Wire> wire = bucket.getReduceWire();
-  bytes.inter += isQuantized(wire) ? (nodes - 1) * countQuantized(*wire, part)
-                                   : (nodes - 1) * part * width;
+  bytes[LinkId::Inter] += isQuantized(wire)
+                              ? (nodes - 1) * countQuantized(*wire, part)
+                              : (nodes - 1) * part * width;
   if (wire == Wire::coded)
-    bytes.inter += countHeaders(nodes - 1, part * width);
+    bytes[LinkId::Inter] += countHeaders(nodes - 1, part * width);
   return bytes;
 }
 
@@ -242,39 +243,41 @@ static LinkBytes getInnerForm(BucketOp bucket, const BucketUsage &usage,
     if (bucket.getSharding() == Sharding::world && gathersFlat(bucket, mesh)) {
       bytes = sendFlat(counts.intraGathers, gathered, mesh);
     } else {
-      bytes.inter =
+      bytes[LinkId::Inter] =
           counts.interGathers * (nodes - 1) * (gathered / nodes / locals);
-      bytes.intra = counts.intraGathers * (locals - 1) * (gathered / locals);
+      bytes[LinkId::Intra] =
+          counts.intraGathers * (locals - 1) * (gathered / locals);
       // The gathers that fill the slice in host memory are the ones that refer
       // to it.
       if (gathersDeltas(bucket))
-        bytes.inter += countHeaders(counts.stores * (nodes - 1),
-                                    gathered / nodes / locals);
+        bytes[LinkId::Inter] += countHeaders(counts.stores * (nodes - 1),
+                                             gathered / nodes / locals);
     }
-    bytes.hostToDevice = counts.loads * (gathered / locals);
-    bytes.deviceToHost = counts.stores * (gathered / locals);
+    bytes[LinkId::H2D] = counts.loads * (gathered / locals);
+    bytes[LinkId::D2H] = counts.stores * (gathered / locals);
   }
   int64_t reduced = elements * usage.gradientBytes;
   Counts counts = countReductions(bucket, role, hasSeveral, mesh);
   if (reducesFlat(bucket, mesh)) {
     bytes.add(sendFlat(counts.interReductions, reduced, mesh));
   } else {
-    bytes.intra += counts.intraReductions * (locals - 1) * (reduced / locals);
-    bytes.inter += counts.interReductions * (nodes - 1) *
-                   (isQuantized(bucket.getReduceWire())
-                        ? countQuantized(*bucket.getReduceWire(),
-                                         elements / nodes / locals)
-                        : reduced / nodes / locals);
+    bytes[LinkId::Intra] +=
+        counts.intraReductions * (locals - 1) * (reduced / locals);
+    bytes[LinkId::Inter] += counts.interReductions * (nodes - 1) *
+                            (isQuantized(bucket.getReduceWire())
+                                 ? countQuantized(*bucket.getReduceWire(),
+                                                  elements / nodes / locals)
+                                 : reduced / nodes / locals);
     if (bucket.getReduceWire() == Wire::coded && usage.gradientBytes)
-      bytes.inter += countHeaders(counts.interReductions * (nodes - 1),
-                                  reduced / nodes / locals);
+      bytes[LinkId::Inter] += countHeaders(counts.interReductions * (nodes - 1),
+                                           reduced / nodes / locals);
   }
   if (usage.gradientBytes == 0)
     return bytes;
   bytes.add(countGradientGathers(bucket, counts.interReductions, mesh));
   int64_t sum = elements * static_cast<int64_t>(sizeof(float)) / locals;
-  bytes.hostToDevice += counts.sumLoads * sum;
-  bytes.deviceToHost += counts.sumStores * sum;
+  bytes[LinkId::H2D] += counts.sumLoads * sum;
+  bytes[LinkId::D2H] += counts.sumStores * sum;
   return bytes;
 }
 
@@ -295,11 +298,16 @@ static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
 // Comparison
 //===----------------------------------------------------------------------===//
 
+/// The use of each link, as messages put it.
+static constexpr LinkArray<const char *> kUseOfLinks = {
+    {"sends between nodes", "sends within the node", "loads from host memory",
+     "stores to host memory"}};
+
 static LogicalResult compare(BucketOp bucket, func::FuncOp function,
                              const BucketUsage &usage,
                              const LinkBytes &expected, int64_t uses) {
-  for (auto [link, example] : llvm::zip(kLinkTraffic, usage.examples)) {
-    uint64_t want = expected.*link.bytes, have = usage.bytes.*link.bytes;
+  for (LinkId link : kLinks) {
+    uint64_t want = expected[link], have = usage.bytes[link];
     if (want == have)
       continue;
     InFlightDiagnostic diag = bucket.emitOpError("expected ")
@@ -312,9 +320,10 @@ static LogicalResult compare(BucketOp bucket, func::FuncOp function,
       diag << ", accumulation '" << stringifyAccumulation(*accumulation) << "'";
     if (auto collectives = bucket.getCollectives())
       diag << ", collectives '" << stringifyCollectives(*collectives) << "'";
-    diag << " and " << uses << " live ranges to mean that a rank " << link.what
-         << " " << want << " bytes in @" << function.getSymName() << ", got "
-         << have;
+    diag << " and " << uses << " live ranges to mean that a rank "
+         << kUseOfLinks[link] << " " << want << " bytes in @"
+         << function.getSymName() << ", got " << have;
+    Operation *example = usage.examples[link];
     diag.attachNote(example ? example->getLoc() : function.getLoc())
         << (example ? "for one, here" : "in this function");
     return diag;

@@ -79,10 +79,11 @@ RUNTIME = """
     tools/fcdp-run
 """.split()
 
-# Files of the runtime that the compiler may use: the placement of buffers, the layout of
+# Files of the runtime that the compiler may use: the links of a rank, the placement of buffers, the layout of
 # stored tensors, the texts that operators may take, the schema of the plan and the ABI.
 SHARED = {
     "runtime/core/CodedMessage",
+    "runtime/core/Links",
     "runtime/core/Packing",
     "runtime/core/PlacedBuffers",
     "runtime/core/StridedLayout",

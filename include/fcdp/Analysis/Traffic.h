@@ -5,13 +5,12 @@
 
 #include "dialects/Fcdp/Fcdp.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/core/Links.h"
 
 namespace fcdp {
 
 /// Bytes that one node sends or copies, over all its ranks.
-struct LinkBytes {
-  uint64_t inter = 0, intra = 0, hostToDevice = 0, deviceToHost = 0;
-
+struct LinkBytes : LinkArray<uint64_t> {
   /// Adds `times` times the bytes of `other`. A count that overflows stays at
   /// the greatest value.
   void add(const LinkBytes &other, uint64_t times = 1);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core/Failure.h"
+#include "core/Links.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -106,11 +107,8 @@ struct Collective {
 
 /// Bytes this rank has handed to the transport or copied since it started.
 struct ByteCounters {
-  uint64_t interSent = 0;
-  uint64_t intraSent = 0;
+  LinkArray<uint64_t> links;
   uint64_t controlSent = 0;
-  uint64_t h2d = 0;
-  uint64_t d2h = 0;
 };
 
 /// One rank's device. One thread, the issuer, calls all functions except for

@@ -206,13 +206,13 @@ ByteCounters CpuBackend::counters() const {
       bool isWithin = axis == Axis::Local ||
                       (axis == Axis::World &&
                        transport.worldRank(peer) / ranksPerNode == ownNode);
-      (isWithin ? counters.intraSent : counters.interSent) +=
+      counters.links[isWithin ? LinkId::Intra : LinkId::Inter] +=
           transport.bytesSentTo(peer);
     }
   });
   counters.controlSent = control ? control->bytesSent() : 0;
-  counters.h2d = h2d.load(std::memory_order_relaxed);
-  counters.d2h = d2h.load(std::memory_order_relaxed);
+  counters.links[LinkId::H2D] = h2d.load(std::memory_order_relaxed);
+  counters.links[LinkId::D2H] = d2h.load(std::memory_order_relaxed);
   return counters;
 }
 

@@ -412,15 +412,15 @@ ByteCounters CudaBackendImpl::counters() const {
       bool isWithin = axis == Axis::Local ||
                       (axis == Axis::World &&
                        group.worldRank(peer) / ranksPerNode == ownNode);
-      (isWithin ? counters.intraSent : counters.interSent) +=
+      counters.links[isWithin ? LinkId::Intra : LinkId::Inter] +=
           group.bytesSentTo(peer);
     }
   });
   counters.controlSent = control ? control->bytesSent() : 0;
   for (uint32_t peer = 0; all && peer < all->size(); ++peer)
     counters.controlSent += all->bytesSentTo(peer);
-  counters.h2d = h2d.load(std::memory_order_relaxed);
-  counters.d2h = d2h.load(std::memory_order_relaxed);
+  counters.links[LinkId::H2D] = h2d.load(std::memory_order_relaxed);
+  counters.links[LinkId::D2H] = d2h.load(std::memory_order_relaxed);
   return counters;
 }
 

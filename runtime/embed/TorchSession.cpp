@@ -392,10 +392,9 @@ private:
     if (stats.exposedSeconds)
       figures.insert("exposed_seconds", *stats.exposedSeconds);
     figures.insert("seconds", stats.seconds);
-    figures.insert("inter_bytes", stats.interBytes);
-    figures.insert("intra_bytes", stats.intraBytes);
-    figures.insert("h2d_bytes", stats.h2dBytes);
-    figures.insert("d2h_bytes", stats.d2hBytes);
+    for (LinkId link : kLinks)
+      figures.insert(std::string(kLinkNames[link]) + "_bytes",
+                     stats.linkBytes[link]);
     figures.insert("control_bytes", stats.controlBytes);
     figures.insert("device_peak_bytes", stats.devicePeakBytes);
     figures.insert("host_cache_bytes", stats.hostCacheBytes);

@@ -350,10 +350,8 @@ void Session::Impl::addToProfile(SessionClock::time_point start) {
 
 void Session::Impl::countWork(RankStats &stats, ByteCounters &before) {
   ByteCounters now = device.backend->counters();
-  stats.interBytes = now.interSent - before.interSent;
-  stats.intraBytes = now.intraSent - before.intraSent;
-  stats.h2dBytes = now.h2d - before.h2d;
-  stats.d2hBytes = now.d2h - before.d2h;
+  for (LinkId link : kLinks)
+    stats.linkBytes[link] = now.links[link] - before.links[link];
   stats.controlBytes = now.controlSent - before.controlSent;
   before = now;
   Step::Memory memory = step->memory();
@@ -394,10 +392,9 @@ RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
   stats.seconds = secondsSince(start);
   countWork(stats, now);
   // The bytes of the next step are counted as if there had been no evaluation.
-  for (auto bytes :
-       {&ByteCounters::interSent, &ByteCounters::intraSent, &ByteCounters::h2d,
-        &ByteCounters::d2h, &ByteCounters::controlSent})
-    counted.*bytes += now.*bytes - before.*bytes;
+  for (LinkId link : kLinks)
+    counted.links[link] += now.links[link] - before.links[link];
+  counted.controlSent += now.controlSent - before.controlSent;
   lastEnd = SessionClock::now();
   return stats;
 }

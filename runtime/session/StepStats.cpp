@@ -15,8 +15,6 @@ namespace {
 
 double RankStats::*const kNumbers[] = {
     &RankStats::learningRate,      &RankStats::seconds,
-    &RankStats::interBytes,        &RankStats::intraBytes,
-    &RankStats::h2dBytes,          &RankStats::d2hBytes,
     &RankStats::controlBytes,      &RankStats::devicePeakBytes,
     &RankStats::systemAllocations, &RankStats::skipped,
     &RankStats::gradientNorm,      &RankStats::exposedSeconds,
@@ -24,13 +22,22 @@ double RankStats::*const kNumbers[] = {
     &RankStats::request,           &RankStats::nextVariant,
     &RankStats::nextWeight};
 
+constexpr size_t kNumNumbers = std::size(kNumbers) + kLinks.size();
+
+void forEachNumber(auto &stats, auto handle) {
+  for (double RankStats::*number : kNumbers)
+    handle(stats.*number);
+  for (LinkId link : kLinks)
+    handle(stats.linkBytes[link]);
+}
+
 double greatestOverNodes(const Mesh &mesh, const std::vector<RankStats> &ranks,
-                         double RankStats::*number) {
+                         auto getNumber) {
   double greatest = 0;
   for (uint32_t node = 0; node < mesh.nodes; ++node) {
     double sum = 0;
     for (uint32_t local = 0; local < mesh.locals; ++local)
-      sum += ranks[worldRank(mesh, {node, local})].*number;
+      sum += getNumber(ranks[worldRank(mesh, {node, local})]);
     greatest = std::max(greatest, sum);
   }
   return greatest;
@@ -106,21 +113,20 @@ std::vector<double> RankStats::pack() const {
   std::vector<double> values = losses;
   values.insert(values.end(), weights.begin(), weights.end());
   values.push_back(double(weights.size()));
-  for (double RankStats::*number : kNumbers)
-    values.push_back(this->*number);
+  forEachNumber(*this, [&](double number) { values.push_back(number); });
   return values;
 }
 
 RankStats RankStats::unpack(std::span<const double> values) {
-  std::span<const double> numbers = values.last(std::size(kNumbers));
+  std::span<const double> numbers = values.last(kNumNumbers);
   const size_t lists = values.size() - numbers.size() - 1;
   const auto numWeights = size_t(values[lists]);
   RankStats stats;
   stats.losses.assign(values.begin(), values.begin() + lists - numWeights);
   stats.weights.assign(values.begin() + lists - numWeights,
                        values.begin() + lists);
-  for (size_t i = 0; i < numbers.size(); ++i)
-    stats.*kNumbers[i] = numbers[i];
+  auto next = numbers.begin();
+  forEachNumber(stats, [&](double &number) { number = *next++; });
   return stats;
 }
 
@@ -135,14 +141,13 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
   stats.exposedSeconds = known(ranks[0].exposedSeconds);
   stats.skipped = ranks[0].skipped != 0;
   stats.nonfinite = findNonfinite(ranks);
-  auto perNode = [&](double RankStats::*number) {
-    return greatestOverNodes(mesh, ranks, number);
-  };
-  stats.interBytes = perNode(&RankStats::interBytes);
-  stats.intraBytes = perNode(&RankStats::intraBytes);
-  stats.h2dBytes = perNode(&RankStats::h2dBytes);
-  stats.d2hBytes = perNode(&RankStats::d2hBytes);
-  stats.controlBytes = perNode(&RankStats::controlBytes);
+  for (LinkId link : kLinks)
+    stats.linkBytes[link] =
+        greatestOverNodes(mesh, ranks, [&](const RankStats &rank) {
+          return rank.linkBytes[link];
+        });
+  stats.controlBytes = greatestOverNodes(
+      mesh, ranks, [](const RankStats &rank) { return rank.controlBytes; });
   for (const RankStats &rank : ranks) {
     stats.seconds = std::max(stats.seconds, rank.seconds);
     stats.secondsOfRanks.push_back(rank.seconds);

@@ -3,6 +3,7 @@
 // The losses and figures of a step.
 #pragma once
 
+#include "core/Links.h"
 #include "core/Mesh.h"
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct RankStats {
   std::vector<double> weights;
   double learningRate = 0;
   double seconds = 0;
-  double interBytes = 0, intraBytes = 0, h2dBytes = 0, d2hBytes = 0;
+  LinkArray<double> linkBytes;
   double controlBytes = 0;
   double devicePeakBytes = 0;
   double systemAllocations = 0;
@@ -81,7 +82,7 @@ struct StepStats {
   std::optional<double> exposedSeconds;
   std::vector<double> secondsOfRanks; ///< in the order of world ranks
   /// Bytes per node: summed over its ranks, the greatest over nodes.
-  double interBytes = 0, intraBytes = 0, h2dBytes = 0, d2hBytes = 0;
+  LinkArray<double> linkBytes;
   double controlBytes = 0;
   double hostCacheBytes = 0;    ///< per node
   double devicePeakBytes = 0;   ///< the greatest over ranks

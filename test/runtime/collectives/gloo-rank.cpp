@@ -138,8 +138,8 @@ void Rank::checkCollectives() {
   for (uint32_t rank = 0; rank < G; ++rank)
     REQUIRE(losses[rank] == rank + 0.25);
   ByteCounters counters = backend->counters();
-  REQUIRE(counters.interSent == 2 * (N - 1) * bytes);
-  REQUIRE(counters.intraSent == 2 * (g - 1) * N * bytes);
+  REQUIRE(counters.links[LinkId::Inter] == 2 * (N - 1) * bytes);
+  REQUIRE(counters.links[LinkId::Intra] == 2 * (g - 1) * N * bytes);
   REQUIRE(counters.controlSent == 8 * (G - 1));
 
   if (job->rank() == 0)
@@ -173,8 +173,10 @@ void Rank::checkWorld() {
     REQUIRE(result[i] ==
             float(100 * G * (G + 1) / 2 + G * ((owned * shard + i) % 97)));
   ByteCounters after = backend->counters();
-  REQUIRE(after.interSent - before.interSent == 2 * (G - g) * bytes);
-  REQUIRE(after.intraSent - before.intraSent == 2 * (g - 1) * bytes);
+  REQUIRE(after.links[LinkId::Inter] - before.links[LinkId::Inter] ==
+          2 * (G - g) * bytes);
+  REQUIRE(after.links[LinkId::Intra] - before.links[LinkId::Intra] ==
+          2 * (g - 1) * bytes);
 }
 
 /// The last rank reduces only after the gathers of all ranks.

@@ -136,8 +136,8 @@ TEST_P(Conformance, TwoLevelGatherYieldsTheBucketInOrder) {
       for (size_t i = 0; i < got.size(); ++i)
         ASSERT_EQ(got[i], i);
       ByteCounters counters = backend.counters();
-      EXPECT_EQ(counters.interSent, (N - 1) * bytes);
-      EXPECT_EQ(counters.intraSent, (g - 1) * N * bytes);
+      EXPECT_EQ(counters.links[LinkId::Inter], (N - 1) * bytes);
+      EXPECT_EQ(counters.links[LinkId::Intra], (g - 1) * N * bytes);
     });
   }
 }
@@ -178,8 +178,8 @@ TEST_P(Conformance, TwoLevelReductionYieldsTheOwnShard) {
                               expected.begin() + first + shard);
       EXPECT_EQ(bitsOf(got), bitsOf(want)) << "rank " << rank;
       ByteCounters counters = backend.counters();
-      EXPECT_EQ(counters.intraSent, bytes / g * (g - 1));
-      EXPECT_EQ(counters.interSent, sliceBytes / N * (N - 1));
+      EXPECT_EQ(counters.links[LinkId::Intra], bytes / g * (g - 1));
+      EXPECT_EQ(counters.links[LinkId::Inter], sliceBytes / N * (N - 1));
     });
   }
 }
@@ -202,8 +202,8 @@ TEST_P(Conformance, AWorldGatherYieldsTheBucketInOrder) {
         for (size_t i = 0; i < got.size(); ++i)
           ASSERT_EQ(got[i], i);
         auto [outside, within] = worldParts(shape);
-        EXPECT_EQ(backend.counters().interSent, outside * bytes);
-        EXPECT_EQ(backend.counters().intraSent, within * bytes);
+        EXPECT_EQ(backend.counters().links[LinkId::Inter], outside * bytes);
+        EXPECT_EQ(backend.counters().links[LinkId::Intra], within * bytes);
       });
     }
 }
@@ -251,8 +251,10 @@ TEST_P(Conformance, AWorldReductionHasTheBitsOfTwoLevels) {
         auto [outside, within] = worldParts(shape);
         size_t part = bytes / shape.size();
         ByteCounters after = backend.counters();
-        EXPECT_EQ(after.interSent - before.interSent, outside * part);
-        EXPECT_EQ(after.intraSent - before.intraSent, within * part);
+        EXPECT_EQ(after.links[LinkId::Inter] - before.links[LinkId::Inter],
+                  outside * part);
+        EXPECT_EQ(after.links[LinkId::Intra] - before.links[LinkId::Intra],
+                  within * part);
       });
     }
 }
@@ -296,7 +298,8 @@ TEST_P(Conformance, NumbersOfRanksAreSummedInTheOrderOfShards) {
       EXPECT_FALSE(backend.failed()) << backend.failure();
       ByteCounters counters = backend.counters();
       EXPECT_EQ(counters.controlSent, sizeof(double) * (ranks - 1));
-      EXPECT_EQ(counters.interSent + counters.intraSent, 0u);
+      EXPECT_EQ(counters.links[LinkId::Inter] + counters.links[LinkId::Intra],
+                0u);
     });
   }
 }
@@ -310,7 +313,7 @@ TEST_P(Conformance, NoBytesMeansNoTransfer) {
         makeReduction(Axis::Node, base, base, base, 0, DType::F32));
     backend.synchronize();
     EXPECT_FALSE(backend.failed()) << backend.failure();
-    EXPECT_EQ(backend.counters().interSent, 0u);
+    EXPECT_EQ(backend.counters().links[LinkId::Inter], 0u);
   });
 }
 
@@ -339,8 +342,8 @@ TEST_P(Conformance, AxesOverlapWithoutMixing) {
         ASSERT_EQ(locals[peer * bytes / 4 + i],
                   worldRank(shape, {place.node, peer}));
       }
-    EXPECT_EQ(backend.counters().interSent, rounds * bytes);
-    EXPECT_EQ(backend.counters().intraSent, rounds * bytes);
+    EXPECT_EQ(backend.counters().links[LinkId::Inter], rounds * bytes);
+    EXPECT_EQ(backend.counters().links[LinkId::Intra], rounds * bytes);
   });
 }
 
@@ -370,8 +373,8 @@ TEST_P(Conformance, GathersAndReductionsOverlapWithoutMixing) {
         ASSERT_EQ(sum, 6.0f);
       ByteCounters counters = backend.counters();
       uint64_t sent = rounds * (2 * bytes + 2 * bytes / 3);
-      EXPECT_EQ(counters.interSent, axis == Axis::Node ? sent : 0);
-      EXPECT_EQ(counters.intraSent, axis == Axis::Local ? sent : 0);
+      EXPECT_EQ(counters.links[LinkId::Inter], axis == Axis::Node ? sent : 0);
+      EXPECT_EQ(counters.links[LinkId::Intra], axis == Axis::Local ? sent : 0);
     });
   }
 }

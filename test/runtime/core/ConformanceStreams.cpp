@@ -21,8 +21,8 @@ TEST_P(Conformance, CopiesCountWhatCrossesTheBorder) {
   backend.copy(StreamId::H2D, backend.deviceBase() + 8192, backend.deviceBase(),
                4000);
   EXPECT_EQ(download<uint32_t>(0, backend, 8192, 1000), counting(1000, 7));
-  EXPECT_EQ(backend.counters().h2d, 4000u);
-  EXPECT_EQ(backend.counters().d2h, 4000u);
+  EXPECT_EQ(backend.counters().links[LinkId::H2D], 4000u);
+  EXPECT_EQ(backend.counters().links[LinkId::D2H], 4000u);
 }
 
 TEST_P(Conformance, NoBytesToCopyIsFine) {
@@ -31,7 +31,7 @@ TEST_P(Conformance, NoBytesToCopyIsFine) {
   backend.copy(StreamId::D2H, backend.hostBase(), backend.deviceBase(), 0);
   backend.synchronize();
   EXPECT_FALSE(backend.failed());
-  EXPECT_EQ(backend.counters().d2h, 0u);
+  EXPECT_EQ(backend.counters().links[LinkId::D2H], 0u);
 }
 
 // Each copy moves what the one before it wrote. There are more copies than a

@@ -187,7 +187,7 @@ TEST_F(CudaBackendTest, APeersEndAbortsAndNamesTheCollective) {
             "fake says no more)");
   // No further work is issued.
   backend.copy(StreamId::H2D, base, backend.hostBase(), 64);
-  EXPECT_EQ(backend.counters().h2d, 0u);
+  EXPECT_EQ(backend.counters().links[LinkId::H2D], 0u);
   {
     std::lock_guard<std::recursive_mutex> lock(machine.mutex);
     machine.calls.clear();

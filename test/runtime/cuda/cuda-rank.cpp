@@ -201,8 +201,10 @@ void Rank::checkCounters() {
   const uint32_t N = job->mesh().nodes, g = job->mesh().locals, G = N * g;
   ByteCounters counters = backend->counters();
   // Gathered and reduced, in two levels and in one step.
-  REQUIRE(counters.interSent == 2 * ((N - 1) + (G - g)) * shardBytes);
-  REQUIRE(counters.intraSent == 2 * ((g - 1) * N + (g - 1)) * shardBytes);
+  REQUIRE(counters.links[LinkId::Inter] ==
+          2 * ((N - 1) + (G - g)) * shardBytes);
+  REQUIRE(counters.links[LinkId::Intra] ==
+          2 * ((g - 1) * N + (g - 1)) * shardBytes);
   double own = job->rank() + 0.5, sum = 0;
   std::memcpy(host(), &own, sizeof(own));
   backend->copy(StreamId::Compute, backend->deviceBase(), host(), sizeof(own));

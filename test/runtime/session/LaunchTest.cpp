@@ -289,19 +289,19 @@ TEST(StepStatsTest, CombinesRanks) {
   std::vector<RankStats> ranks(4);
   for (int r = 0; r < 4; ++r) {
     ranks[r].losses = {double(r), double(r + 1)};
-    ranks[r].interBytes = 10 * (r + 1);
+    ranks[r].linkBytes[LinkId::Inter] = 10 * (r + 1);
     ranks[r].devicePeakBytes = 100 - r;
     ranks[r].seconds = r;
     ranks[r].systemAllocations = 1;
     ranks[r].gradientNorm = 0.5;
     ranks[r].exposedSeconds = r == 1 ? 4 : 0;
     EXPECT_EQ(RankStats::unpack(ranks[r].pack()).losses, ranks[r].losses);
-    EXPECT_EQ(RankStats::unpack(ranks[r].pack()).interBytes,
-              ranks[r].interBytes);
+    EXPECT_EQ(RankStats::unpack(ranks[r].pack()).linkBytes[LinkId::Inter],
+              ranks[r].linkBytes[LinkId::Inter]);
   }
   StepStats stats = combine({2, 2}, ranks);
   EXPECT_EQ(stats.loss, 2);
-  EXPECT_EQ(stats.interBytes, 70);
+  EXPECT_EQ(stats.linkBytes[LinkId::Inter], 70);
   EXPECT_EQ(stats.devicePeakBytes, 100);
   EXPECT_EQ(stats.seconds, 3);
   EXPECT_EQ(stats.systemAllocations, 4);

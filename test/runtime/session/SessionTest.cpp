@@ -21,7 +21,7 @@ TEST_F(SessionTest, TrainsOnTensors) {
     ASSERT_EQ(stats.losses.size(), 1u);
     double loss = nextLoss();
     EXPECT_NEAR(stats.losses[0], loss, 1e-5 * loss);
-    EXPECT_EQ(stats.d2hBytes, 32);
+    EXPECT_EQ(stats.linkBytes[LinkId::D2H], 32);
     EXPECT_EQ(session->combine(stats).loss, stats.losses[0]);
   }
   session->getState("w", StateRole::Value, bytes);

@@ -31,7 +31,7 @@ public:
   std::byte *hostBase() override { return host.data(); }
   void copy(StreamId stream, void *dst, const void *src,
             size_t bytes) override {
-    (stream == StreamId::H2D ? copied.h2d : copied.d2h) += bytes;
+    copied.links[stream == StreamId::H2D ? LinkId::H2D : LinkId::D2H] += bytes;
     std::memcpy(dst, src, bytes);
   }
   void add(StreamId stream, float *sum, const float *part,

@@ -729,8 +729,8 @@ TEST_F(StepTest, QueuedOperationsReachTheBackend) {
   backend->at<float>(0)[1] = 4;
   step->init();
   EXPECT_EQ(backend->at<float>(512)[1], 4);
-  EXPECT_EQ(backend->copied.d2h, 16u);
-  EXPECT_EQ(backend->copied.h2d, 16u);
+  EXPECT_EQ(backend->copied.links[LinkId::D2H], 16u);
+  EXPECT_EQ(backend->copied.links[LinkId::H2D], 16u);
   EXPECT_EQ(backend->what, "all-gather of bucket 'b' within the node (m.py:1)");
   EXPECT_EQ(backend->recorded, std::vector<uint32_t>{3});
   EXPECT_EQ(backend->waited, std::vector<uint32_t>{3});

@@ -95,10 +95,20 @@ std::string toText(const StepFigures &figures) {
   return line + "  left " + durationText(figures.secondsLeft);
 }
 
+namespace {
+
+std::string describeLinks(const StepStats &stats) {
+  std::string text;
+  for (LinkId link : kLinks)
+    text += std::string(link == LinkId::H2D ? "\n  " : "  ") +
+            kLinkNames[link] + " " + bytesText(stats.linkBytes[link]);
+  return text;
+}
+
+} // namespace
+
 std::string describeBytes(const StepStats &stats) {
-  return "  inter " + bytesText(stats.interBytes) + "  intra " +
-         bytesText(stats.intraBytes) + "\n  h2d " + bytesText(stats.h2dBytes) +
-         "  d2h " + bytesText(stats.d2hBytes) + "\n  host cache " +
+  return describeLinks(stats) + "\n  host cache " +
          bytesText(stats.hostCacheBytes) + "  peak " +
          bytesText(stats.devicePeakBytes);
 }
@@ -108,9 +118,7 @@ std::string toText(const EvaluationFigures &figures) {
   return formatted("step %lld  evaluation loss %.8g  batches %lld\n  %.3f s",
                    static_cast<long long>(stats.step), stats.loss,
                    static_cast<long long>(figures.batches), stats.seconds) +
-         "  inter " + bytesText(stats.interBytes) + "  intra " +
-         bytesText(stats.intraBytes) + "\n  h2d " + bytesText(stats.h2dBytes) +
-         "  d2h " + bytesText(stats.d2hBytes);
+         describeLinks(stats);
 }
 
 std::string describeSaving(const std::string &folder, uint64_t copyBytes) {
@@ -127,24 +135,26 @@ std::string toLine(const SavedCheckpoint &saved) {
 
 namespace {
 
+uint64_t whole(double number) { return static_cast<uint64_t>(number); }
+
+void addLinks(nlohmann::ordered_json &object, const StepStats &stats) {
+  for (LinkId link : kLinks)
+    object[kLinkFigures[link]] = whole(stats.linkBytes[link]);
+}
+
 nlohmann::ordered_json toObject(const StepFigures &figures) {
   const StepStats &stats = figures.stats;
-  auto whole = [](double number) { return static_cast<uint64_t>(number); };
-  nlohmann::ordered_json object = {
-      {"step", stats.step},
-      {"loss", stats.loss},
-      {"learning_rate", stats.learningRate},
-      {"seconds", stats.seconds},
-      {"seconds_left", figures.secondsLeft},
-      {"inter_bytes_sent", whole(stats.interBytes)},
-      {"intra_bytes_sent", whole(stats.intraBytes)},
-      {"h2d_bytes", whole(stats.h2dBytes)},
-      {"d2h_bytes", whole(stats.d2hBytes)},
-      {"control_bytes", whole(stats.controlBytes)},
-      {"device_peak_bytes", whole(stats.devicePeakBytes)},
-      {"host_cache_bytes", whole(stats.hostCacheBytes)},
-      {"system_allocations", whole(stats.systemAllocations)},
-      {"skipped_steps", stats.skippedSteps}};
+  nlohmann::ordered_json object = {{"step", stats.step},
+                                   {"loss", stats.loss},
+                                   {"learning_rate", stats.learningRate},
+                                   {"seconds", stats.seconds},
+                                   {"seconds_left", figures.secondsLeft}};
+  addLinks(object, stats);
+  object["control_bytes"] = whole(stats.controlBytes);
+  object["device_peak_bytes"] = whole(stats.devicePeakBytes);
+  object["host_cache_bytes"] = whole(stats.hostCacheBytes);
+  object["system_allocations"] = whole(stats.systemAllocations);
+  object["skipped_steps"] = stats.skippedSteps;
   for (const auto &[key, number] :
        {std::pair("loss_scale", stats.lossScale),
         std::pair("loss_weight", stats.weight),
@@ -180,17 +190,12 @@ toScalars(const StepFigures &figures) {
 
 std::string toJson(const EvaluationFigures &figures) {
   const StepStats &stats = figures.stats;
-  auto whole = [](double number) { return static_cast<uint64_t>(number); };
-  nlohmann::ordered_json object = {
-      {"step", stats.step},
-      {"evaluation_loss", stats.loss},
-      {"batches", figures.batches},
-      {"seconds", stats.seconds},
-      {"inter_bytes_sent", whole(stats.interBytes)},
-      {"intra_bytes_sent", whole(stats.intraBytes)},
-      {"h2d_bytes", whole(stats.h2dBytes)},
-      {"d2h_bytes", whole(stats.d2hBytes)},
-      {"device_peak_bytes", whole(stats.devicePeakBytes)}};
+  nlohmann::ordered_json object = {{"step", stats.step},
+                                   {"evaluation_loss", stats.loss},
+                                   {"batches", figures.batches},
+                                   {"seconds", stats.seconds}};
+  addLinks(object, stats);
+  object["device_peak_bytes"] = whole(stats.devicePeakBytes);
   if (stats.weight)
     object["loss_weight"] = *stats.weight;
   return object.dump();

@@ -21,8 +21,9 @@ static constexpr ClusterPreset kPresets[] = {
 llvm::ArrayRef<ClusterPreset> fcdp::getClusterPresets() { return kPresets; }
 
 void Cluster::setInterBandwidth(double bandwidth) {
-  collectives.interScale *= bandwidth / inter.bandwidth;
-  inter.bandwidth = bandwidth;
+  double &now = links[LinkId::Inter].bandwidth;
+  collectives.interScale *= bandwidth / now;
+  now = bandwidth;
 }
 
 int64_t Cluster::getSharers(const Link &link) const {
@@ -120,10 +121,8 @@ llvm::Error Cluster::check() const {
         llvm::formatv("expected 'device.launch_latency' to be 0 or more, got "
                       "{0}",
                       device.launchLatency));
-  for (auto [field, link] :
-       {std::pair("inter", &inter), std::pair("intra", &intra),
-        std::pair("h2d", &h2d), std::pair("d2h", &d2h)})
-    if (llvm::Error error = checkLink(*this, field, *link))
+  for (LinkId link : kLinks)
+    if (llvm::Error error = checkLink(*this, kLinkNames[link], links[link]))
       return error;
   return llvm::Error::success();
 }

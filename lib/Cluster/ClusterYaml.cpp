@@ -149,11 +149,10 @@ struct MappingTraits<Cluster> {
     mapNumber<Count>(io, "ranks_per_node", cluster.ranksPerNode);
     mapUnlessInherited(io, "device", cluster.device);
     mapUnlessInherited(io, "host", cluster.host);
-    mapUnlessInherited(io, "inter", cluster.inter);
-    mapUnlessInherited(io, "intra", cluster.intra);
-    mapUnlessInherited(io, "h2d", cluster.h2d);
-    mapUnlessInherited(io, "d2h", cluster.d2h);
-    if (cluster.h2d.collectiveShare || cluster.d2h.collectiveShare)
+    for (LinkId link : kLinks)
+      mapUnlessInherited(io, kLinkNames[link], cluster.links[link]);
+    if (cluster.links[LinkId::H2D].collectiveShare ||
+        cluster.links[LinkId::D2H].collectiveShare)
       io.setError("expected 'collective_share' of a link between ranks, got it "
                   "for copies between host and device");
     // A base's tables do not apply to nodes of another size.

@@ -21,9 +21,10 @@ TransferCost fcdp::costOfDirect(const Cluster &cluster, const Link &link,
 /// Returns the highest bus bandwidth within a node.
 static double getPeakWithinNode(const Cluster &cluster, CollectiveKind kind,
                                 double bytes) {
-  auto local = cluster.collectives.read(RankSet::local, kind, bytes, 1);
-  return local ? local->peak
-               : cluster.intra.bandwidth / cluster.getSharers(cluster.intra);
+  if (auto local = cluster.collectives.read(RankSet::local, kind, bytes, 1))
+    return local->peak;
+  const Link &link = cluster.links[LinkId::Intra];
+  return link.bandwidth / cluster.getSharers(link);
 }
 
 static std::optional<BusBandwidth> readTables(const Cluster &cluster,
@@ -76,25 +77,25 @@ double fcdp::costOfSum(const Device &device, int64_t ranks, double partBytes) {
 
 FlatCost fcdp::costOfFlatRing(const Cluster &cluster, double partBytes) {
   int64_t steps = cluster.getWorldSize() - 1, between = cluster.nodes - 1;
+  const Link &inter = cluster.links[LinkId::Inter];
+  const Link &intra = cluster.links[LinkId::Intra];
   FlatCost cost;
-  cost.latency = between * cluster.inter.latency +
-                 (steps - between) * cluster.intra.latency;
+  cost.latency = between * inter.latency + (steps - between) * intra.latency;
   // All ranks of a node together send the bytes of one ring out of the node.
   if (cluster.nodes > 1)
-    cost.inter = costOfTransfer(cluster, cluster.inter,
-                                steps * partBytes / cluster.ranksPerNode)
-                     .seconds;
+    cost.inter =
+        costOfTransfer(cluster, inter, steps * partBytes / cluster.ranksPerNode)
+            .seconds;
   if (cluster.ranksPerNode > 1)
-    cost.intra =
-        costOfTransfer(cluster, cluster.intra, steps * partBytes).seconds;
+    cost.intra = costOfTransfer(cluster, intra, steps * partBytes).seconds;
   return cost;
 }
 
 FlatCost fcdp::costOfFlatDirect(const Cluster &cluster, double partBytes) {
   int64_t outside = cluster.getWorldSize() - cluster.ranksPerNode;
-  TransferCost inter =
-      costOfTransfer(cluster, cluster.inter, outside * partBytes);
-  TransferCost intra =
-      costOfDirect(cluster, cluster.intra, cluster.ranksPerNode, partBytes);
+  TransferCost inter = costOfTransfer(cluster, cluster.links[LinkId::Inter],
+                                      outside * partBytes);
+  TransferCost intra = costOfDirect(cluster, cluster.links[LinkId::Intra],
+                                    cluster.ranksPerNode, partBytes);
   return {std::max(inter.latency, intra.latency), inter.seconds, intra.seconds};
 }

@@ -61,7 +61,8 @@ static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
   // occupied.
   if (!profile) {
     const Link &link =
-        cost.resource == Resource::inter ? cluster.inter : cluster.intra;
+        cluster.links[cost.resource == Resource::inter ? LinkId::Inter
+                                                       : LinkId::Intra];
     cost.processors =
         link.collectiveShare.value_or(cluster.device.collectiveShare);
   }
@@ -393,9 +394,9 @@ Cost Estimator::onGradients(ModuleOp module, llvm::StringRef kind,
   if (isMeasured(kind.str()))
     return cost;
   if (cluster.nodes > 1)
-    cost.latency += cluster.inter.latency;
+    cost.latency += cluster.links[LinkId::Inter].latency;
   if (cluster.ranksPerNode > 1)
-    cost.latency += cluster.intra.latency;
+    cost.latency += cluster.links[LinkId::Intra].latency;
   return cost;
 }
 
@@ -414,7 +415,8 @@ static Cost estimateLink(const Cluster &cluster, Axis axis, int64_t ranks,
                          double partBytes) {
   bool isNode = axis == Axis::node;
   TransferCost transfer = costOfDirect(
-      cluster, isNode ? cluster.inter : cluster.intra, ranks, partBytes);
+      cluster, cluster.links[isNode ? LinkId::Inter : LinkId::Intra], ranks,
+      partBytes);
   return {isNode ? Resource::inter : Resource::intra, transfer.latency,
           transfer.seconds, timeOfExchange(cluster.device, ranks, partBytes)};
 }
@@ -571,12 +573,14 @@ Cost CostModel::costOfFlatReduction(double partBytes) const {
 
 Cost CostModel::costOfStore(double bytes) const {
   return measure(cluster, "cache_store", bytes, [&](double bytes) {
-    return estimateCopy(cluster, Resource::d2h, cluster.d2h, bytes);
+    return estimateCopy(cluster, Resource::d2h, cluster.links[LinkId::D2H],
+                        bytes);
   });
 }
 
 Cost CostModel::costOfLoad(double bytes) const {
   return measure(cluster, "cache_load", bytes, [&](double bytes) {
-    return estimateCopy(cluster, Resource::h2d, cluster.h2d, bytes);
+    return estimateCopy(cluster, Resource::h2d, cluster.links[LinkId::H2D],
+                        bytes);
   });
 }

@@ -50,16 +50,17 @@ static void scaleAttention(Device &device, double factor) {
 
 /// Scales measured collectives of one node, too.
 static void scaleIntra(Cluster &cluster, double factor) {
-  cluster.intra.bandwidth *= factor;
+  cluster.links[LinkId::Intra].bandwidth *= factor;
   for (RankSet set : kRankSets)
     for (CollectiveKind kind : kCollectiveKinds)
       cluster.collectives.get(set).get(kind).scale(/*nodes=*/1, factor);
 }
 
 static void scaleCopies(Cluster &cluster, double factor) {
-  for (Link *link : {&cluster.h2d, &cluster.d2h}) {
-    link->bandwidth *= factor;
-    link->latency /= factor;
+  for (LinkId copies : {LinkId::H2D, LinkId::D2H}) {
+    Link &link = cluster.links[copies];
+    link.bandwidth *= factor;
+    link.latency /= factor;
   }
   if (cluster.host.memoryBandwidth)
     *cluster.host.memoryBandwidth *= factor;
@@ -99,16 +100,16 @@ Cluster fcdp::scaled(Cluster cluster, CostInput input, double factor) {
       *issue.copy /= factor;
     break;
   case CostInput::inter:
-    cluster.setInterBandwidth(factor * cluster.inter.bandwidth);
+    cluster.setInterBandwidth(factor * cluster.links[LinkId::Inter].bandwidth);
     break;
   case CostInput::interLatency:
-    cluster.inter.latency /= factor;
+    cluster.links[LinkId::Inter].latency /= factor;
     break;
   case CostInput::intra:
     scaleIntra(cluster, factor);
     break;
   case CostInput::intraLatency:
-    cluster.intra.latency /= factor;
+    cluster.links[LinkId::Intra].latency /= factor;
     break;
   case CostInput::copies:
     scaleCopies(cluster, factor);
@@ -141,11 +142,11 @@ bool fcdp::isUsed(const Cluster &cluster, CostInput input) {
   case CostInput::codec:
     return cluster.nodes > 1;
   case CostInput::interLatency:
-    return cluster.nodes > 1 && cluster.inter.latency > 0;
+    return cluster.nodes > 1 && cluster.links[LinkId::Inter].latency > 0;
   case CostInput::intra:
     return cluster.ranksPerNode > 1;
   case CostInput::intraLatency:
-    return cluster.ranksPerNode > 1 && cluster.intra.latency > 0;
+    return cluster.ranksPerNode > 1 && cluster.links[LinkId::Intra].latency > 0;
   case CostInput::profile:
     return cluster.profile != nullptr;
   }

@@ -270,7 +270,8 @@ void SweepRunner::run(size_t input, ModuleOp module) {
   std::vector<std::string> strategies{pipeline.strategy};
   if (const SweepAxis *axis = find(SweepKey::strategies); axis != axes.end())
     strategies = axis->strategies;
-  bandwidths = getValues(SweepKey::bandwidth, cluster.inter.bandwidth);
+  bandwidths =
+      getValues(SweepKey::bandwidth, cluster.links[LinkId::Inter].bandwidth);
   memories = getValues(SweepKey::memory, pipeline.deviceMemory > 0
                                              ? pipeline.deviceMemory
                                              : cluster.device.memory);

@@ -56,10 +56,10 @@ TEST(Cluster, Parses) {
   EXPECT_EQ(cluster->device.memoryEfficiency, 0.8);
   EXPECT_EQ(cluster->device.launchLatency, 5e-6);
   EXPECT_EQ(cluster->host.memory, 512'000'000'001);
-  EXPECT_EQ(cluster->inter.bandwidth, 12.5e9);
-  EXPECT_EQ(cluster->getSharers(cluster->inter), 4);
-  EXPECT_EQ(cluster->getSharers(cluster->intra), 1);
-  EXPECT_EQ(cluster->getSharers(cluster->h2d), 2);
+  EXPECT_EQ(cluster->links[LinkId::Inter].bandwidth, 12.5e9);
+  EXPECT_EQ(cluster->getSharers(cluster->links[LinkId::Inter]), 4);
+  EXPECT_EQ(cluster->getSharers(cluster->links[LinkId::Intra]), 1);
+  EXPECT_EQ(cluster->getSharers(cluster->links[LinkId::H2D]), 2);
 }
 
 TEST(Cluster, HostMemoryMayHaveABandwidth) {
@@ -297,10 +297,13 @@ h2d: {sharing: rank}
   EXPECT_EQ(own.device.memory, base.device.memory);
   EXPECT_EQ(own.host.memory, base.host.memory);
   EXPECT_EQ(own.host.numaNodes, 4);
-  EXPECT_EQ(own.inter.bandwidth, base.inter.bandwidth);
-  EXPECT_EQ(own.h2d.bandwidth, base.h2d.bandwidth);
-  EXPECT_EQ(own.getSharers(own.h2d), 1);
-  EXPECT_EQ(own.getSharers(own.d2h), base.getSharers(base.d2h));
+  EXPECT_EQ(own.links[LinkId::Inter].bandwidth,
+            base.links[LinkId::Inter].bandwidth);
+  EXPECT_EQ(own.links[LinkId::H2D].bandwidth,
+            base.links[LinkId::H2D].bandwidth);
+  EXPECT_EQ(own.getSharers(own.links[LinkId::H2D]), 1);
+  EXPECT_EQ(own.getSharers(own.links[LinkId::D2H]),
+            base.getSharers(base.links[LinkId::D2H]));
   // Lists are its own as a whole.
   EXPECT_EQ(own.device.memoryCurve.points.size(), 1u);
   EXPECT_EQ(own.device.products.size(), 1u);
@@ -315,7 +318,7 @@ TEST(Cluster, BuildsOnAPresetThatHasABase) {
                     "ours.yaml"}));
   Cluster first = llvm::cantFail(loadCluster("h100"));
   EXPECT_EQ(own.device.memory, first.device.memory);
-  EXPECT_EQ(own.inter.ranksPerSwitch, 2);
+  EXPECT_EQ(own.links[LinkId::Inter].ranksPerSwitch, 2);
   auto read = [&](int64_t nodes) {
     return own.collectives.read(RankSet::world, CollectiveKind::allGather, 1e6,
                                 nodes);
@@ -397,8 +400,8 @@ TEST(Cluster, SharesOfCollectivesAreOfLinksBetweenRanks) {
        "two.yaml"});
   ASSERT_TRUE(static_cast<bool>(cluster))
       << llvm::toString(cluster.takeError());
-  EXPECT_EQ(cluster->inter.collectiveShare, 0.4);
-  EXPECT_EQ(cluster->intra.collectiveShare, std::nullopt);
+  EXPECT_EQ(cluster->links[LinkId::Inter].collectiveShare, 0.4);
+  EXPECT_EQ(cluster->links[LinkId::Intra].collectiveShare, std::nullopt);
   EXPECT_EQ(
       complain(change("sharing: node}", "sharing: node, collective_share: 1}")),
       "two.yaml:13: error: expected a number of at least 0 and below 1, "
@@ -487,10 +490,10 @@ TEST(ClusterPresets, AreListedWhereAFileIsMissing) {
 
 TEST(Cluster, ASwitchMayHaveMoreRanksThanAJobUsesOfANode) {
   Cluster cluster = llvm::cantFail(parseCluster({kGood, "two.yaml"}));
-  EXPECT_EQ(cluster.getSharers(cluster.h2d), 2);
+  EXPECT_EQ(cluster.getSharers(cluster.links[LinkId::H2D]), 2);
   cluster.ranksPerNode = 1;
   EXPECT_EQ(llvm::toString(cluster.check()), "");
-  EXPECT_EQ(cluster.getSharers(cluster.h2d), 1);
+  EXPECT_EQ(cluster.getSharers(cluster.links[LinkId::H2D]), 1);
 }
 
 TEST(Cluster, ChecksWhatACallerChanges) {
@@ -503,9 +506,10 @@ TEST(Cluster, ChecksWhatACallerChanges) {
   EXPECT_EQ(complainOf([](Cluster &c) { c.nodes = 0; }),
             "expected nodes and ranks per node to be positive, and below 2^31 "
             "ranks in all, got 0 and 4");
-  EXPECT_EQ(complainOf([](Cluster &c) { c.inter.bandwidth = 0; }),
-            "expected 'inter.bandwidth' to be positive and finite, got 0.00");
-  EXPECT_EQ(complainOf([](Cluster &c) { c.d2h.latency = -1; }),
+  EXPECT_EQ(
+      complainOf([](Cluster &c) { c.links[LinkId::Inter].bandwidth = 0; }),
+      "expected 'inter.bandwidth' to be positive and finite, got 0.00");
+  EXPECT_EQ(complainOf([](Cluster &c) { c.links[LinkId::D2H].latency = -1; }),
             "expected 'd2h.latency' to be 0 or more, got -1.00");
   EXPECT_EQ(complainOf([](Cluster &c) { c.device.flops.f16 = -1; }),
             "expected 'device.flops.f16' to be positive and finite, got -1.00");

@@ -20,7 +20,7 @@ Cluster load(llvm::StringRef name, int64_t nodes) {
 
 /// Returns the bytes that leave a node, from the time on its single link.
 double interBytes(const Cluster &cluster, double seconds) {
-  return seconds * cluster.inter.bandwidth;
+  return seconds * cluster.links[LinkId::Inter].bandwidth;
 }
 
 constexpr double kWhole = 16e9;
@@ -31,7 +31,9 @@ constexpr double kSamples = 128;
 
 /// Returns the time on the link between nodes of a collective in two levels.
 double secondsOfTwoLevels(const Cluster &cluster, double partBytes) {
-  return costOfDirect(cluster, cluster.inter, cluster.nodes, partBytes).seconds;
+  return costOfDirect(cluster, cluster.links[LinkId::Inter], cluster.nodes,
+                      partBytes)
+      .seconds;
 }
 
 double total(const FlatCost &cost) {
@@ -56,8 +58,9 @@ TEST(CollectiveCost, TransferOf16GB) {
         << name;
   }
   Cluster cluster = load("a40-rdma", 2);
-  EXPECT_NEAR(costOfTransfer(cluster, cluster.h2d, kWhole / 8).seconds, 0.613,
-              0.005 * 0.613);
+  EXPECT_NEAR(
+      costOfTransfer(cluster, cluster.links[LinkId::H2D], kWhole / 8).seconds,
+      0.613, 0.005 * 0.613);
 }
 
 TEST(CollectiveCost, Zero3OnSlowNetworks) {
@@ -85,21 +88,25 @@ TEST(CollectiveCost, BytesThatLeaveANode) {
 
 TEST(CollectiveCost, LinksOfRanksAndSwitches) {
   Cluster cluster = load("a40-ipoib", 2);
-  double shared = costOfDirect(cluster, cluster.inter, 2, 1e9).seconds;
-  cluster.inter.sharing = Sharing::switched;
-  cluster.inter.ranksPerSwitch = 4;
-  EXPECT_DOUBLE_EQ(costOfDirect(cluster, cluster.inter, 2, 1e9).seconds,
-                   shared / 2);
-  cluster.inter.sharing = Sharing::rank;
-  EXPECT_DOUBLE_EQ(costOfDirect(cluster, cluster.inter, 2, 1e9).seconds,
-                   shared / 8);
+  double shared =
+      costOfDirect(cluster, cluster.links[LinkId::Inter], 2, 1e9).seconds;
+  cluster.links[LinkId::Inter].sharing = Sharing::switched;
+  cluster.links[LinkId::Inter].ranksPerSwitch = 4;
+  EXPECT_DOUBLE_EQ(
+      costOfDirect(cluster, cluster.links[LinkId::Inter], 2, 1e9).seconds,
+      shared / 2);
+  cluster.links[LinkId::Inter].sharing = Sharing::rank;
+  EXPECT_DOUBLE_EQ(
+      costOfDirect(cluster, cluster.links[LinkId::Inter], 2, 1e9).seconds,
+      shared / 8);
 }
 
 TEST(CollectiveCost, Latency) {
   Cluster cluster = load("a40-rdma", 2);
-  cluster.inter.latency = 10;
-  cluster.intra.latency = 1;
-  EXPECT_EQ(costOfDirect(cluster, cluster.inter, 2, 1).latency, 10);
+  cluster.links[LinkId::Inter].latency = 10;
+  cluster.links[LinkId::Intra].latency = 1;
+  EXPECT_EQ(costOfDirect(cluster, cluster.links[LinkId::Inter], 2, 1).latency,
+            10);
   // 15 steps, one of them to the other node.
   EXPECT_EQ(costOfFlatRing(cluster, 1).latency, 24);
   EXPECT_EQ(costOfFlatDirect(cluster, 1).latency, 10);
@@ -108,7 +115,9 @@ TEST(CollectiveCost, Latency) {
 TEST(CollectiveCost, NothingForOneRank) {
   Cluster cluster = load("a40-rdma", 1);
   cluster.ranksPerNode = 1;
-  EXPECT_EQ(costOfDirect(cluster, cluster.inter, 1, 1e9).getTotal(), 0);
+  EXPECT_EQ(
+      costOfDirect(cluster, cluster.links[LinkId::Inter], 1, 1e9).getTotal(),
+      0);
   EXPECT_EQ(total(costOfFlatRing(cluster, 1e9)), 0);
   EXPECT_EQ(total(costOfFlatDirect(cluster, 1e9)), 0);
   EXPECT_EQ(costOfSum(cluster.device, 1, 1e9), 0);
@@ -118,6 +127,7 @@ TEST(CollectiveCost, FlatRingWithinANodeIsTheDirectVolume) {
   Cluster cluster = load("a40-rdma", 1);
   FlatCost ring = costOfFlatRing(cluster, 1e9);
   EXPECT_EQ(ring.inter, 0);
-  EXPECT_DOUBLE_EQ(ring.intra,
-                   costOfDirect(cluster, cluster.intra, 8, 1e9).seconds);
+  EXPECT_DOUBLE_EQ(
+      ring.intra,
+      costOfDirect(cluster, cluster.links[LinkId::Intra], 8, 1e9).seconds);
 }

@@ -93,9 +93,10 @@ TEST(CollectiveTables, DerivesTheNodeAxisFromUplinks) {
 TEST(CollectiveTables, AUniformTableEqualsTwoNumbers) {
   Cluster cluster = load(4);
   CostModel without(cluster);
-  double each = cluster.inter.bandwidth / cluster.getSharers(cluster.inter);
+  double each = cluster.links[LinkId::Inter].bandwidth /
+                cluster.getSharers(cluster.links[LinkId::Inter]);
   cluster.collectives.node.allGather.set(4, 1, each);
-  cluster.inter.latency = 0;
+  cluster.links[LinkId::Inter].latency = 0;
   Cost expected = CostModel(load(4)).costOfGather(Axis::node, 4, 1e8);
   Cost found = CostModel(cluster).costOfGather(Axis::node, 4, 1e8);
   EXPECT_EQ(found.resource, Resource::inter);
@@ -141,7 +142,7 @@ TEST(CollectiveTables, ChangeWithTheBandwidthBetweenNodes) {
   };
   double flat = world().getTotal(), between = node();
   EXPECT_EQ(world().resource, Resource::inter);
-  double given = cluster.inter.bandwidth;
+  double given = cluster.links[LinkId::Inter].bandwidth;
   cluster.setInterBandwidth(given / 2);
   EXPECT_DOUBLE_EQ(world().getTotal(), 2 * flat);
   EXPECT_DOUBLE_EQ(node(), 2 * between);

@@ -23,10 +23,10 @@ Cluster makeCluster() {
   cluster.device.flops = {1e9, 2e9, 8e9, 4e9};
   cluster.device.computeEfficiency = cluster.device.memoryEfficiency = 0.5;
   cluster.device.launchLatency = 0.5;
-  cluster.inter = {1e6, 3, Sharing::node, 0};
-  cluster.intra = {1e7, 2, Sharing::rank, 0};
-  cluster.h2d = {1e8, 1, Sharing::switched, 2};
-  cluster.d2h = {1e8, 1, Sharing::node, 0};
+  cluster.links[LinkId::Inter] = {1e6, 3, Sharing::node, 0};
+  cluster.links[LinkId::Intra] = {1e7, 2, Sharing::rank, 0};
+  cluster.links[LinkId::H2D] = {1e8, 1, Sharing::switched, 2};
+  cluster.links[LinkId::D2H] = {1e8, 1, Sharing::node, 0};
   llvm::cantFail(cluster.check());
   return cluster;
 }
@@ -123,7 +123,7 @@ TEST(CostModel, FlatCollectivesTravelAsTheClusterSays) {
   expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::inter,
              3 + 6 * 2, 7 * 2000 / 1e6);
   // The cost is on the link that takes longer.
-  cluster.inter.bandwidth = 1e12;
+  cluster.links[LinkId::Inter].bandwidth = 1e12;
   expectCost(CostModel(cluster).costOfFlatGather(2000), Resource::intra,
              3 + 6 * 2, 7 * 2000 / 1e7);
 }
@@ -737,7 +737,7 @@ TEST_F(CostModelTest, CollectivesHoldProcessorsUnlessMeasured) {
   EXPECT_EQ(model.costOfStore(1000).processors, 0);
   // A link may have a share of its own.
   Cluster other = cluster;
-  other.inter.collectiveShare = 0.5;
+  other.links[LinkId::Inter].collectiveShare = 0.5;
   CostModel links(other);
   EXPECT_EQ(links.costOfGather(Axis::node, 2, 1000).processors, 0.5);
   EXPECT_EQ(links.costOfReduction(Axis::local, 4, 1000).processors, 0.25);

@@ -30,8 +30,9 @@ protected:
     cluster.device.flops = {1e12, 1e12, 1e12, 1e12};
     cluster.device.computeEfficiency = cluster.device.memoryEfficiency = 1;
     cluster.host.memory = 1 << 30;
-    cluster.inter = {1e9, 1e-6, Sharing::rank, 0};
-    cluster.intra = cluster.h2d = cluster.d2h = cluster.inter;
+    cluster.links[LinkId::Inter] = {1e9, 1e-6, Sharing::rank, 0};
+    cluster.links[LinkId::Intra] = cluster.links[LinkId::H2D] =
+        cluster.links[LinkId::D2H] = cluster.links[LinkId::Inter];
   }
 
   /// Calls `visit` with each planned step.

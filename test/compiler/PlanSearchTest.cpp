@@ -43,9 +43,10 @@ Cluster makeCluster() {
   cluster.device.memoryBandwidth = 1e11;
   cluster.device.flops = {1e12, 1e12, 1e12, 1e12};
   cluster.device.computeEfficiency = cluster.device.memoryEfficiency = 0.5;
-  cluster.inter = {1e9, 1e-5, Sharing::node, 0};
-  cluster.intra = {1e10, 1e-5, Sharing::rank, 0};
-  cluster.h2d = cluster.d2h = {1e10, 1e-5, Sharing::node, 0};
+  cluster.links[LinkId::Inter] = {1e9, 1e-5, Sharing::node, 0};
+  cluster.links[LinkId::Intra] = {1e10, 1e-5, Sharing::rank, 0};
+  cluster.links[LinkId::H2D] =
+      cluster.links[LinkId::D2H] = {1e10, 1e-5, Sharing::node, 0};
   return cluster;
 }
 

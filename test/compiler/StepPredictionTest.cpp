@@ -51,8 +51,9 @@ Cluster makeCluster() {
   cluster.device.flops = {2048, 2048, 2048, 2048};
   cluster.device.computeEfficiency = cluster.device.memoryEfficiency = 1;
   cluster.host.memory = 1 << 20;
-  cluster.inter = {64, 0, Sharing::rank, 0};
-  cluster.intra = cluster.h2d = cluster.d2h = cluster.inter;
+  cluster.links[LinkId::Inter] = {64, 0, Sharing::rank, 0};
+  cluster.links[LinkId::Intra] = cluster.links[LinkId::H2D] =
+      cluster.links[LinkId::D2H] = cluster.links[LinkId::Inter];
   return cluster;
 }
 

@@ -32,15 +32,17 @@ std::array<double, kNumCostInputs> timeAll(const Cluster &cluster) {
   set(CostInput::memory, device.getMemoryTime(1e9));
   set(CostInput::launch, device.launchLatency);
   set(CostInput::issue, cluster.host.issue.op);
-  TransferCost inter = costOfTransfer(cluster, cluster.inter, 1e9);
-  TransferCost intra = costOfTransfer(cluster, cluster.intra, 1e9);
+  TransferCost inter =
+      costOfTransfer(cluster, cluster.links[LinkId::Inter], 1e9);
+  TransferCost intra =
+      costOfTransfer(cluster, cluster.links[LinkId::Intra], 1e9);
   set(CostInput::inter, inter.seconds);
   set(CostInput::interLatency, inter.latency);
   set(CostInput::intra, intra.seconds);
   set(CostInput::intraLatency, intra.latency);
   set(CostInput::copies,
-      costOfTransfer(cluster, cluster.h2d, 1e9).getTotal() +
-          costOfTransfer(cluster, cluster.d2h, 1e9).getTotal() +
+      costOfTransfer(cluster, cluster.links[LinkId::H2D], 1e9).getTotal() +
+          costOfTransfer(cluster, cluster.links[LinkId::D2H], 1e9).getTotal() +
           cluster.getHostMemoryTime(1e9));
   set(CostInput::codec, 1e9 / cluster.codec.rate);
   set(CostInput::profile,
@@ -97,7 +99,8 @@ TEST(ScaledCluster, ScalesOneInput) {
 TEST(ScaledCluster, ScalesMeasuredCollectives) {
   Cluster cluster = load();
   cluster.nodes = 2;
-  cluster.intra.bandwidth = 1e15; // does not limit what the network does
+  cluster.links[LinkId::Intra].bandwidth =
+      1e15; // does not limit what the network does
   cluster.collectives = {};
   cluster.collectives.ranksPerNode = cluster.ranksPerNode;
   cluster.collectives.node.allGather.set(2, 1e9, 1e9);
@@ -138,8 +141,8 @@ TEST(Uncertainty, RunsScenariosOfTheInputsThatAreUncertain) {
       [&](const Cluster &scenario, CostInput input, double factor) {
         ++runs;
         EXPECT_EQ(input, CostInput::inter);
-        EXPECT_DOUBLE_EQ(scenario.inter.bandwidth,
-                         factor * cluster.inter.bandwidth);
+        EXPECT_DOUBLE_EQ(scenario.links[LinkId::Inter].bandwidth,
+                         factor * cluster.links[LinkId::Inter].bandwidth);
         return 1 / factor;
       });
   EXPECT_EQ(runs, 2);

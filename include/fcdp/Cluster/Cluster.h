@@ -9,6 +9,7 @@
 #include "fcdp/Cluster/Device.h"
 #include "fcdp/Cluster/Profile.h"
 #include "fcdp/Cluster/Spread.h"
+#include "runtime/core/Links.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBufferRef.h"
@@ -125,10 +126,10 @@ struct Cluster {
   int64_t nodes = 0, ranksPerNode = 0;
   Device device;
   Host host;
-  /// Between nodes, within a node, host to device, device to host.
-  Link inter, intra, h2d, d2h;
-  /// Measured bus bandwidths, used in place of `inter` and `intra` for gathers
-  /// and reductions if nodes have the number of ranks that was measured.
+  LinkArray<Link> links;
+  /// Measured bus bandwidths, used in place of the links between ranks for
+  /// gathers and reductions if nodes have the number of ranks that was
+  /// measured.
   CollectiveTables collectives;
   FlatCollectives flatCollectives = FlatCollectives::direct;
   Codec codec;

@@ -46,10 +46,10 @@ bool fcdp::canJoinBuckets(ModuleOp module) {
 /// Returns the seconds that one bucket fewer may save: the latencies of its
 /// collectives and of the small operators around them, in each micro-batch.
 static double boundSaving(const Cluster &cluster, int64_t microBatches) {
-  double latency =
-      cluster.inter.latency + cluster.intra.latency + cluster.h2d.latency +
-      cluster.d2h.latency +
-      kSearch.operatorsPerCollective * cluster.device.launchLatency;
+  double latency = 0;
+  for (const Link &link : cluster.links.values)
+    latency += link.latency;
+  latency += kSearch.operatorsPerCollective * cluster.device.launchLatency;
   return static_cast<double>(microBatches) * kSearch.collectivesPerBucket *
          latency;
 }

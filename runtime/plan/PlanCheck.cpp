@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <stdexcept>
 #include <tuple>
 
 namespace fcdp {
@@ -50,49 +51,50 @@ struct StateRule {
   uint64_t elements;
 };
 
+plan::DType dtypeOf(plan::StateType type, const plan::BucketT &bucket) {
+  switch (type) {
+  case plan::StateType::storage:
+    return bucket.storage;
+  case plan::StateType::wire:
+    return bucket.wire;
+  case plan::StateType::optimizer:
+    return findState(bucket, StateRole::master) ? plan::DType::f32
+                                                : bucket.storage;
+  case plan::StateType::f32:
+    return plan::DType::f32;
+  case plan::StateType::u8:
+    return plan::DType::u8;
+  }
+  throw std::logic_error("unknown type of a state");
+}
+
+uint64_t countElements(plan::StateScope scope, const StepPlan &plan,
+                       const plan::BucketT &bucket) {
+  switch (scope) {
+  case plan::StateScope::shard:
+    return bucket.shardElements;
+  case plan::StateScope::slice:
+    return bucket.elements / plan.mesh.locals;
+  case plan::StateScope::whole:
+    return bucket.elements;
+  }
+  throw std::logic_error("unknown scope of a state");
+}
+
 /// Returns none for a copy, which may be whole or a slice, in the type of the
 /// wire.
 std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
                                 const plan::BucketT &bucket) {
-  switch (role) {
-  case StateRole::shard:
-    return StateRule{bucket.storage, bucket.shardElements};
-  case StateRole::master:
-    return StateRule{plan::DType::f32, bucket.shardElements};
-  case StateRole::exp_avg:
-  case StateRole::exp_avg_sq:
-  case StateRole::momentum_buffer:
-    return StateRule{findState(bucket, StateRole::master) ? plan::DType::f32
-                                                          : bucket.storage,
-                     bucket.shardElements};
-  case StateRole::exp_avg_code:
-  case StateRole::exp_avg_sq_code:
-    return StateRule{plan::DType::u8, bucket.shardElements};
-  case StateRole::exp_avg_scale:
-  case StateRole::exp_avg_sq_scale:
-    return StateRule{plan::DType::f32, bucket.shardElements / kStateBlock};
-  case StateRole::row_var:
-  case StateRole::col_var:
-  case StateRole::variance:
-    return StateRule{findState(bucket, StateRole::master) ? plan::DType::f32
-                                                          : bucket.storage,
-                     uint64_t(numFactorElements(plan, bucket, role))};
-  case StateRole::grad:
-  // Each node has its own parameters, so a rank owns its slice.
-  case StateRole::outer:
-  case StateRole::outer_momentum:
-    return StateRule{plan::DType::f32, bucket.shardElements};
-  case StateRole::node_grad:
-  case StateRole::host_grad:
-  case StateRole::residual:
-    return StateRule{plan::DType::f32, bucket.elements / plan.mesh.locals};
-  case StateRole::full_grad:
-    return StateRule{plan::DType::f32, bucket.elements};
-  case StateRole::host:
-  case StateRole::resident:
+  const plan::StateRules rules = plan::rulesOf(role);
+  if (rules.type == plan::StateType::wire)
     return std::nullopt;
-  }
-  return std::nullopt;
+  StateRule rule{dtypeOf(rules.type, bucket),
+                 countElements(rules.scope, plan, bucket)};
+  if (isScale(role))
+    rule.elements /= kStateBlock;
+  if (isFactor(role))
+    rule.elements = uint64_t(numFactorElements(plan, bucket, role));
+  return rule;
 }
 
 void checkState(const StepPlan &plan, const plan::BucketT &bucket,

@@ -3,8 +3,20 @@
 
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 
 namespace fcdp {
+
+plan::StateRules plan::rulesOf(StateRole role) {
+  switch (role) {
+#define FCDP_STATE_ROLE(role, type, scope, shape)                              \
+  case StateRole::role:                                                        \
+    return {StateType::type, StateScope::scope, StateShape::shape};
+#include "plan/StateRoles.inc"
+#undef FCDP_STATE_ROLE
+  }
+  throw std::logic_error("unknown role of a state");
+}
 
 namespace {
 
@@ -49,26 +61,26 @@ ShardRange rangeIn(const plan::ParameterT &parameter, int64_t begin,
 } // namespace
 
 bool isScale(plan::StateRole role) {
-  return role == plan::StateRole::exp_avg_scale ||
-         role == plan::StateRole::exp_avg_sq_scale;
+  return plan::rulesOf(role).shape == plan::StateShape::block;
 }
 
 bool isFactor(plan::StateRole role) {
-  return role == plan::StateRole::row_var || role == plan::StateRole::col_var ||
-         role == plan::StateRole::variance;
+  plan::StateShape shape = plan::rulesOf(role).shape;
+  return shape != plan::StateShape::element && shape != plan::StateShape::block;
 }
 
 std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape) {
+  plan::StateShape rule = plan::rulesOf(role).shape;
   if (isScale(role))
     return Shape{numElements(shape) / kStateBlock};
   if (!isFactor(role))
     return shape;
-  bool isFactored = shape.size() >= 2 && numElements(shape) != 0;
-  if (isFactored == (role == plan::StateRole::variance))
+  bool hasMeans = shape.size() >= 2 && numElements(shape) != 0;
+  if (hasMeans == (rule == plan::StateShape::withoutMeans))
     return std::nullopt;
   Shape own = shape;
-  if (isFactored)
-    own[own.size() - (role == plan::StateRole::row_var ? 1 : 2)] = 1;
+  if (hasMeans)
+    own[own.size() - (rule == plan::StateShape::rowMean ? 1 : 2)] = 1;
   return own;
 }
 

@@ -14,6 +14,21 @@ namespace fcdp {
 
 /// The number of elements of a moment in 8 bits that share a scale.
 inline constexpr int64_t kStateBlock = 256;
+
+namespace plan {
+/// The rules of a state, which its record has in
+/// dialects/Fcdp/FcdpStateRoles.td; StateRoles.h there explains them.
+enum class StateType { storage, wire, optimizer, f32, u8 };
+enum class StateScope { shard, slice, whole };
+enum class StateShape { element, block, rowMean, columnMean, withoutMeans };
+struct StateRules {
+  StateType type;
+  StateScope scope;
+  StateShape shape;
+};
+StateRules rulesOf(StateRole role);
+} // namespace plan
+
 /// Returns whether a state has one number for each block.
 bool isScale(plan::StateRole role);
 /// Returns whether a state is one of Adafactor's second moments. A parameter

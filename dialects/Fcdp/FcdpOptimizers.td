@@ -264,6 +264,27 @@ def Fcdp_LionAttr : Fcdp_Optimizer<"Lion", "lion", [
   let example = "lion,lr=1e-4";
 }
 
+// The defaults are those of its authors.
+def Fcdp_AdEMAMixAttr : Fcdp_Optimizer<"AdEMAMix", "ademamix", [
+    Setting<"lr", "1e-3">, Beta<"beta1", "0.9">, Beta<"beta2", "0.999">,
+    Beta<"beta3", "0.9999">, Setting<"alpha", "2">,
+    Count<"beta3_warmup", "0", 1000000000>, Count<"alpha_warmup", "0", 1000000000>,
+    Setting<"eps", "1e-8">, Setting<"weight_decay", "0">],
+    [ExpAvgRole, ExpAvgSqRole, MomentumBufferRole]> {
+  let summary = "AdEMAMix (arXiv 2409.03137): AdamW with a second, slower average of gradients";
+  let description = [{
+    The slower average, `momentum_buffer`, counts `alpha` times. In the first
+    `alpha_warmup` updates, that factor grows from 0, and in the first `beta3_warmup`
+    updates, the half-life of the average grows from that of `beta1`.
+
+    Constraints:
+    - (C1) All numbers are finite `f64` and not negative.
+    - (C2) `beta1`, `beta2` and `beta3` are below 1.
+    - (C3) `beta3_warmup` and `alpha_warmup` are from 0 to 1,000,000,000.
+  }];
+  let pythonClass = "fcdp.optimizers.AdEMAMix";
+}
+
 def Fcdp_MuonAttr : Fcdp_Optimizer<"Muon", "muon", [
     Setting<"lr", "1e-3">, Setting<"weight_decay", "0.1">, Setting<"momentum", "0.95">,
     Flag<"nesterov", "1", "to be a whole number">,

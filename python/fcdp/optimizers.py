@@ -32,6 +32,13 @@ class _ParameterWise(torch.optim.Optimizer):
         raise NotImplementedError
 
 
+def _check_ranges(numbers: dict[str, float], betas: tuple[float, ...]) -> None:
+    limits = [(name, value, math.inf) for name, value in numbers.items()]
+    for name, value, below in [*limits, *((f"beta{i}", beta, 1.0) for i, beta in enumerate(betas, 1))]:
+        if not 0 <= value < below:
+            raise ValueError(f"expected '{name}' in [0, {below:g}), got {value}")
+
+
 class Lion(_ParameterWise):
     """Lion (arXiv 2302.06675), with the names and defaults of its authors' code, which PyTorch does not have."""
 
@@ -42,14 +49,7 @@ class Lion(_ParameterWise):
         betas: tuple[float, float] = (0.9, 0.99),
         weight_decay: float = 0.0,
     ) -> None:
-        for name, value, below in (
-            ("lr", lr, math.inf),
-            ("beta1", betas[0], 1),
-            ("beta2", betas[1], 1),
-            ("weight_decay", weight_decay, math.inf),
-        ):
-            if not 0 <= value < below:
-                raise ValueError(f"expected '{name}' in [0, {below}), got {value}")
+        _check_ranges({"lr": lr, "weight_decay": weight_decay}, betas)
         super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
 
     def _update(self, parameter: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
@@ -58,6 +58,56 @@ class Lion(_ParameterWise):
         update = (exp_avg * beta1 + grad * (1 - beta1)).sign_()
         exp_avg.mul_(beta2).add_(grad * (1 - beta2))
         parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(update * group["lr"])
+
+
+class AdEMAMix(_ParameterWise):
+    """AdEMAMix (arXiv 2409.03137), with the names and defaults of its authors' code, which PyTorch does not have.
+
+    `momentum_buffer` is the slower average of gradients, which counts `alpha` times. A warm-up of 0 updates is none.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[torch.nn.Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float, float] = (0.9, 0.999, 0.9999),
+        alpha: float = 2.0,
+        beta3_warmup: int = 0,
+        alpha_warmup: int = 0,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        numbers = {"lr": lr, "alpha": alpha, "beta3_warmup": beta3_warmup, "alpha_warmup": alpha_warmup, "eps": eps}
+        _check_ranges(numbers | {"weight_decay": weight_decay}, betas)
+        super().__init__(params, numbers | {"betas": betas, "weight_decay": weight_decay})
+
+    def _update(self, parameter: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            for name in ("exp_avg", "exp_avg_sq", "momentum_buffer"):
+                state[name] = torch.zeros_like(parameter)
+        state["step"] += 1
+        step = state["step"].item()
+        beta1, beta2, beta3 = group["betas"]
+        beta3 = _warm_beta(step, beta1, beta3, group["beta3_warmup"])
+        alpha = group["alpha"] * (1 if step >= group["alpha_warmup"] else step / group["alpha_warmup"])
+        fast, squares, slow = state["exp_avg"], state["exp_avg_sq"], state["momentum_buffer"]
+        fast.mul_(beta1).add_(grad * (1 - beta1))
+        slow.mul_(beta3).add_(grad * (1 - beta3))
+        squares.mul_(beta2).add_(grad.square() * (1 - beta2))
+        size = squares.sqrt() / math.sqrt(1 - beta2**step) + group["eps"]
+        direction = (slow * alpha + fast / (1 - beta1**step)) / size
+        parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(direction * group["lr"])
+
+
+def _warm_beta(step: float, first: float, last: float, warmup: int) -> float:
+    """Returns the factor of the slower average, whose half-life grows linearly."""
+    if step >= warmup:
+        return last
+    lives = [math.log(0.5) / math.log(beta + 1e-8) - 1 for beta in (first, last)]
+    life = (1 - step / warmup) * lives[0] + step / warmup * lives[1]
+    return float(0.5 ** (1 / (life + 1)))
 
 
 class AdamW8bit(_ParameterWise):

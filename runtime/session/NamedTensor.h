@@ -21,7 +21,7 @@ enum class StateRole {
   Value,          ///< a parameter's or a buffer's value
   ExpAvg,         ///< AdamW's first moment, Lion's only one
   ExpAvgSq,       ///< AdamW's second moment
-  MomentumBuffer, ///< SGD's or Muon's
+  MomentumBuffer, ///< SGD's or Muon's, AdEMAMix's slower average
   Master,         ///< the parameter in f32, which the optimizer updates
   ExpAvgCode,     ///< a moment in 8 bits, and a scale for each 256 elements
   ExpAvgScale,

@@ -75,6 +75,7 @@ OPTIMIZER_STATES = {
     "adamw": ("exp_avg", "exp_avg_sq"),
     "adamw8bit": ("exp_avg_code", "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale"),
     "lion": ("exp_avg",),
+    "ademamix": ("exp_avg", "exp_avg_sq", "momentum_buffer"),
     "muon": ("momentum_buffer",),
     "sgd": ("momentum_buffer",),
 }

@@ -264,7 +264,7 @@ def with_cycled_betas(model: Scaled) -> torch.optim.Optimizer:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion, Muon, AdamW8bit, Adafactor"),
+        (lambda m: torch.optim.RMSprop(m.parameters()), "expected one of AdamW, SGD, Lion, AdEMAMix, Muon, AdamW8bit, Adafactor"),
         (lambda m: torch.optim.RMSprop(m.parameters()), "got one of type RMSprop$"),
         (lambda m: torch.optim.AdamW, r"got the class AdamW: make an optimizer of it, AdamW\(model.parameters\(\)\)$"),
         (lambda m: torch.optim.Adam(m.parameters()), "use torch.optim.AdamW with weight_decay=0, whose updates are the same$"),

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -97,6 +99,38 @@ def test_lion_is_that_of_the_paper():
 def test_defaults_of_lion():
     (group,) = optimizer_factory("lion")([torch.nn.Parameter(torch.zeros(1))]).param_groups
     assert (group["lr"], group["betas"], group["weight_decay"]) == (1e-4, (0.9, 0.99), 0)
+
+
+def test_ademamix_is_that_of_the_paper():
+    """Algorithm 1 of arXiv 2409.03137 and the schedules of its section 3, in Python's floats."""
+    lr, betas, alpha, eps, decay, warmup = 0.1, (0.8, 0.9, 0.99), 3.0, 0.01, 0.2, 4
+    settings = f"lr={lr},beta1={betas[0]},beta2={betas[1]},beta3={betas[2]},alpha={alpha},eps={eps},weight_decay={decay}"
+    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
+    optimizer = optimizer_factory(f"ademamix,{settings},alpha_warmup={warmup},beta3_warmup={warmup}")([parameter])
+    values, fast, slow, squares = parameter.tolist(), [0.0] * 2, [0.0] * 2, [0.0] * 2
+    for t, gradients in enumerate([[1.0, -1.0], [-0.5, 3.0], [0.0, 2.0], [-5.0, 0.1], [1.0, 1.0]], 1):
+        parameter.grad = torch.tensor(gradients, dtype=torch.float64)
+        optimizer.step()
+        share = min(t / warmup, 1)
+        # The half-life grows linearly. The authors' code counts one update less than the paper.
+        lives = [math.log(0.5) / math.log(beta) - 1 for beta in (betas[0], betas[2])]
+        beta3 = 0.5 ** (1 / ((1 - share) * lives[0] + share * lives[1] + 1))
+        for i, g in enumerate(gradients):
+            fast[i] = betas[0] * fast[i] + (1 - betas[0]) * g
+            slow[i] = beta3 * slow[i] + (1 - beta3) * g
+            squares[i] = betas[1] * squares[i] + (1 - betas[1]) * g * g
+            moved = fast[i] / (1 - betas[0] ** t) + share * alpha * slow[i]
+            size = math.sqrt(squares[i] / (1 - betas[1] ** t)) + eps
+            values[i] -= lr * (moved / size + decay * values[i])
+        assert parameter.tolist() == pytest.approx(values, rel=1e-5)
+        assert optimizer.state[parameter]["momentum_buffer"].tolist() == pytest.approx(slow, rel=1e-5)
+
+
+@pytest.mark.parametrize("setting", ["beta3=1", "alpha=-1", "alpha_warmup=-1", "eps=nan"])
+def test_wrong_settings_of_ademamix_are_named(setting):
+    make = optimizer_factory(f"ademamix,{setting}")
+    with pytest.raises(ValueError, match=f"expected '{setting.partition('=')[0]}' in "):
+        make([torch.nn.Parameter(torch.zeros(1))])
 
 
 @pytest.mark.parametrize("setting", ["lr=-1", "lr=nan", "beta1=1", "beta2=-0.5", "weight_decay=-1"])

@@ -294,7 +294,7 @@ typedef enum fcdp_state_role {
   FCDP_VALUE = 0,
   FCDP_EXP_AVG = 1,         /* a parameter's moment: AdamW's first, Lion's */
   FCDP_EXP_AVG_SQ = 2,      /* AdamW's second moment */
-  FCDP_MOMENTUM_BUFFER = 3, /* SGD's or Muon's */
+  FCDP_MOMENTUM_BUFFER = 3, /* SGD's or Muon's, AdEMAMix's slower average */
   FCDP_MASTER = 4,       /* the parameter in f32, which the optimizer updates */
   FCDP_EXP_AVG_CODE = 5, /* moments in 8 bits: codes in u8, and a scale in */
   FCDP_EXP_AVG_SCALE = 6, /* f32 for each block of 256 elements */

@@ -33,6 +33,7 @@ func.func private @layouts() attributes {values = [#fcdp<layout flat>, #fcdp<lay
 // CHECK-SAME: #fcdp.adamw<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
 // CHECK-SAME: #fcdp.sgd<lr = 1.000000e-01 : f64, momentum = 0.000000e+00 : f64, dampening = -5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64, nesterov = false>
 // CHECK-SAME: #fcdp.lion<lr = 1.000000e-04 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.98999999999999999 : f64, weight_decay = 0.000000e+00 : f64>
+// CHECK-SAME: #fcdp.ademamix<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, beta3 = 9.999000e-01 : f64, alpha = 2.000000e+00 : f64, beta3_warmup = 7, alpha_warmup = 0, eps = 1.000000e-08 : f64, weight_decay = 0.000000e+00 : f64>
 // CHECK-SAME: #fcdp.muon<lr = 1.000000e-03 : f64, weight_decay = 1.000000e-01 : f64, momentum = 0.94999999999999996 : f64, nesterov = true, ns_a = 3.444500e+00 : f64, ns_b = -4.775000e+00 : f64, ns_c = 2.031500e+00 : f64, eps = 9.9999999999999995E-8 : f64, ns_steps = 5, adjust_lr_fn = original>
 // CHECK-SAME: ns_steps = 0, adjust_lr_fn = match_rms_adamw>
 // CHECK-SAME: #fcdp.adamw8bit<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
@@ -42,6 +43,7 @@ func.func private @optimizers() attributes {values = [
   #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>,
   #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = -0.5, weight_decay = 0.0, nesterov = false>,
   #fcdp.lion<lr = 1.0e-04, beta1 = 9.0e-01, beta2 = 9.9e-01, weight_decay = 0.0>,
+  #fcdp.ademamix<lr = 1.0e-03, beta1 = 0.9, beta2 = 0.999, beta3 = 0.9999, alpha = 2.0, beta3_warmup = 7, alpha_warmup = 0, eps = 1.0e-08, weight_decay = 0.0>,
   #fcdp.muon<lr = 1.0e-03, weight_decay = 0.1, momentum = 0.95, nesterov = true, ns_a = 3.4445, ns_b = -4.775, ns_c = 2.0315, eps = 1.0e-07, ns_steps = 5, adjust_lr_fn = original>,
   #fcdp.muon<lr = 0.0, weight_decay = 0.0, momentum = 0.0, nesterov = false, ns_a = 0.0, ns_b = 0.0, ns_c = 0.0, eps = 0.0, ns_steps = 0, adjust_lr_fn = match_rms_adamw>,
   #fcdp.adamw8bit<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>,

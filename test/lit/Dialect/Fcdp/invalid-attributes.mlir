@@ -108,6 +108,66 @@ func.func private @adamw8bit_c2() attributes {value = #fcdp.adamw8bit<lr = 0.1, 
 // -----
 
 // expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @ademamix_c1_lr() attributes {value = #fcdp.ademamix<lr = -0.5, beta1 = 0.9, beta2 = 0.99, beta3 = 0.999, alpha = 2.0, beta3_warmup = 0, alpha_warmup = 0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta1' to be a finite f64 from 0 on, got}}
+func.func private @ademamix_c1_beta1() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = -0.5, beta2 = 0.99, beta3 = 0.999, alpha = 2.0, beta3_warmup = 0, alpha_warmup = 0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta2' to be a finite f64 from 0 on, got}}
+func.func private @ademamix_c1_beta2() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 0.9, beta2 = -0.5, beta3 = 0.999, alpha = 2.0, beta3_warmup = 0, alpha_warmup = 0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta3' to be a finite f64 from 0 on, got}}
+func.func private @ademamix_c1_beta3() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 0.9, beta2 = 0.99, beta3 = -0.5, alpha = 2.0, beta3_warmup = 0, alpha_warmup = 0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'alpha' to be a finite f64 from 0 on, got}}
+func.func private @ademamix_c1_alpha() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 0.9, beta2 = 0.99, beta3 = 0.999, alpha = -0.5, beta3_warmup = 0, alpha_warmup = 0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'eps' to be a finite f64 from 0 on, got}}
+func.func private @ademamix_c1_eps() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 0.9, beta2 = 0.99, beta3 = 0.999, alpha = 2.0, beta3_warmup = 0, alpha_warmup = 0, eps = -0.5, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'weight_decay' to be a finite f64 from 0 on, got}}
+func.func private @ademamix_c1_weight_decay() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 0.9, beta2 = 0.99, beta3 = 0.999, alpha = 2.0, beta3_warmup = 0, alpha_warmup = 0, eps = 0.1, weight_decay = -0.5>}
+
+// -----
+
+// expected-error@+1 {{expected a beta below 1, got 1.0}}
+func.func private @ademamix_c2_beta1() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 1.0, beta2 = 0.99, beta3 = 0.999, alpha = 2.0, beta3_warmup = 0, alpha_warmup = 0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected a beta below 1, got 1.0}}
+func.func private @ademamix_c2_beta2() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 0.9, beta2 = 1.0, beta3 = 0.999, alpha = 2.0, beta3_warmup = 0, alpha_warmup = 0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected a beta below 1, got 1.0}}
+func.func private @ademamix_c2_beta3() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 0.9, beta2 = 0.99, beta3 = 1.0, alpha = 2.0, beta3_warmup = 0, alpha_warmup = 0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta3_warmup' from 0 to 1000000000, got -1}}
+func.func private @ademamix_c3_beta3_warmup() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 0.9, beta2 = 0.99, beta3 = 0.999, alpha = 2.0, beta3_warmup = -1, alpha_warmup = 0, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'alpha_warmup' from 0 to 1000000000, got -1}}
+func.func private @ademamix_c3_alpha_warmup() attributes {value = #fcdp.ademamix<lr = 0.1, beta1 = 0.9, beta2 = 0.99, beta3 = 0.999, alpha = 2.0, beta3_warmup = 0, alpha_warmup = -1, eps = 0.1, weight_decay = 0.0>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
 func.func private @lion_c1_lr() attributes {value = #fcdp.lion<lr = -0.5, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0>}
 
 // -----

@@ -25,6 +25,15 @@
 // ONE-NEXT: fcdp.state @bucket.root.exp_avg
 // ONE-NEXT: func.func
 
+// RUN: fcdp-opt %s --fcdp-shard="optimizer=ademamix,beta3_warmup=5" --fcdp-bucket | FileCheck %s --check-prefix=TWO
+// TWO: fcdp.state @bucket.root.exp_avg
+// TWO-NEXT: fcdp.state @bucket.root.exp_avg_sq
+// TWO-NEXT: fcdp.state @bucket.root.momentum_buffer
+// TWO-NEXT: func.func
+// TWO: #fcdp.ademamix<{{.*}}, alpha = 2.000000e+00 : f64, beta3_warmup = 5, alpha_warmup = 0,
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=ademamix,alpha_warmup=0.5" 2>&1 | FileCheck %s --check-prefix=PART
+// PART: error: expected 'alpha_warmup' to be a whole number
+
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=adam" 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=adamw,momentum=1" 2>&1 | FileCheck %s --check-prefix=SETTING
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=adamw,lr" 2>&1 | FileCheck %s --check-prefix=NUMBER
@@ -52,11 +61,11 @@
 // HALF: error: expected 'ns_steps' to be a whole number
 // BOTH: error: expected 'nesterov' to be a whole number
 // ADJUST: error: expected 'adjust_lr_fn' to be one of original, match_rms_adamw, got 'none'
-// PLUS: error: expected '+' between 'muon' or 'adafactor' and 'adamw', 'sgd' or 'lion', for the parameters that the first does not update, got '{{adamw\+sgd|muon\+muon}}'
-// SECOND: error: unknown optimizer ''; expected 'adamw', 'sgd', 'lion', 'muon', 'adamw8bit' or 'adafactor'
+// PLUS: error: expected '+' between 'muon' or 'adafactor' and 'adamw', 'sgd', 'lion' or 'ademamix', for the parameters that the first does not update, got '{{adamw\+sgd|muon\+muon}}'
+// SECOND: error: unknown optimizer ''; expected 'adamw', 'sgd', 'lion', 'ademamix', 'muon', 'adamw8bit' or 'adafactor'
 // REST: error: optimizer 'sgd' has no 'eps'
 // PROPORTION: error: expected a learning rate of 'muon' above 0, since the other optimizer's rate is scaled with it
-// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion', 'muon', 'adamw8bit' or 'adafactor'; did you mean 'adamw'?
+// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion', 'ademamix', 'muon', 'adamw8bit' or 'adafactor'; did you mean 'adamw'?
 // SETTING: error: optimizer 'adamw' has no 'momentum'; it has lr, beta1, beta2, eps, weight_decay
 // NOEPS: error: optimizer 'lion' has no 'eps'; it has lr, beta1, beta2, weight_decay
 // BETA: error: expected 'beta1' in [0.00, 1.00), got '1'

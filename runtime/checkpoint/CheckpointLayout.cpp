@@ -21,7 +21,8 @@ const char *checkpointRole(plan::StateRole role) {
   case plan::StateRole::outer_momentum:
     return kOuterMomentumRole;
   default: // or gradients, and copies of values
-    return plan::isOptimizerState(role) ? plan::EnumNameStateRole(role) : nullptr;
+    return plan::isOptimizerState(role) ? plan::EnumNameStateRole(role)
+                                        : nullptr;
   }
 }
 

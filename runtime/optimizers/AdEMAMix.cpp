@@ -16,7 +16,6 @@ double halfLife(double beta) {
   return std::log(0.5) / std::log(beta + kNotZero) - 1;
 }
 
-/// Rounds products before they are added.
 class AdEMAMix final : public Optimizer {
 public:
   explicit AdEMAMix(const plan::AdEMAMixT &settings) : settings(settings) {}
@@ -30,14 +29,9 @@ public:
     at::Tensor fast = part.states[0], squares = part.states[1],
                slow = part.states[2], parameter = part.parameter;
     auto number = double(step.number);
-    auto mix = [&](at::Tensor target, double beta) {
-      scaled.copy_(part.grad).mul_(1 - beta);
-      target.mul_(beta).add_(scaled);
-    };
-    mix(fast, settings.beta1);
-    mix(slow, beta3At(number));
-    scaled.copy_(part.grad).mul_(part.grad).mul_(1 - settings.beta2);
-    squares.mul_(settings.beta2).add_(scaled);
+    mixInto(fast, settings.beta1, scaled.copy_(part.grad));
+    mixInto(slow, beta3At(number), scaled.copy_(part.grad));
+    mixInto(squares, settings.beta2, scaled.copy_(part.grad).mul_(part.grad));
 
     direction.copy_(slow).mul_(alphaAt(number));
     scaled.copy_(fast).div_(1 - std::pow(settings.beta1, number));

@@ -10,7 +10,6 @@ namespace fcdp {
 
 namespace {
 
-/// Rounds products before they are added.
 class AdamW8bit final : public Optimizer {
 public:
   AdamW8bit(const plan::AdamW8bitT &settings, const OptimizedShard &shard)
@@ -30,10 +29,8 @@ public:
     auto number = double(step.number);
     signedCodec.decode(first, part.states[0], part.states[1], indices);
     unsignedCodec.decode(second, part.states[2], part.states[3], indices);
-    scaled.copy_(part.grad).mul_(1 - settings.beta1);
-    first.mul_(settings.beta1).add_(scaled);
-    scaled.copy_(part.grad).mul_(part.grad).mul_(1 - settings.beta2);
-    second.mul_(settings.beta2).add_(scaled);
+    mixInto(first, settings.beta1, scaled.copy_(part.grad));
+    mixInto(second, settings.beta2, scaled.copy_(part.grad).mul_(part.grad));
 
     at::Tensor parameter = part.parameter;
     parameter.mul_(1 - step.rate * part.segment.weightDecay);

@@ -74,6 +74,14 @@ int64_t mostBytes(const OptimizedShard &shard, BytesOf bytesOf) {
   return bytes;
 }
 
+/// Moves an average of gradients by `value`, which is overwritten. The product
+/// is rounded before it is added, so that an element's bits do not depend on
+/// its place in a vector.
+inline void mixInto(const at::Tensor &average, double beta,
+                    const at::Tensor &value) {
+  average.mul_(beta).add_(value.mul_(1 - beta));
+}
+
 /// Declares an overload for each table of the union Optimizer. One that is not
 /// defined does not link.
 #define FCDP_DECLARE_OPTIMIZER(Table)                                          \

@@ -32,10 +32,10 @@ constexpr size_t kLeastOfWork = 2, kMostOfWork = 3, kLeastOfTransfer = 3;
 /// The rows of the matrices whose products are work between two collectives,
 /// the seconds of that work, and how often it is measured.
 constexpr int64_t kUnitRows = 512;
-/// So many of these matrices, of 1 MiB, are more than a core's caches hold.
-constexpr int64_t kColdMatrices = 64;
 constexpr double kUnitSeconds = 0.03;
 constexpr int kUnits = 24;
+/// So many of these matrices, of 1 MiB, are more than a core's caches hold.
+constexpr int64_t kColdMatrices = 64;
 /// The seconds of a sample by the clock, many times the slice of time for which
 /// a kernel lets one of several threads have a core.
 constexpr double kComparedSeconds = 0.1;

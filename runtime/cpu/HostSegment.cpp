@@ -71,17 +71,19 @@ void HostSegment::reserve(const HostSegmentOptions &options, int memory) {
   length = roundUp(part.end) - first;
   if (uint64_t own = roundUp(part.begin); options.place && own < part.end)
     options.place(address + own, roundUp(part.end) - own);
+  // Allocates and zeroes the pages now, in huge pages where the system lets
+  // shared memory have them on request. A kernel before 5.14 does not support
+  // this.
+  madvise(address + first, length, MADV_HUGEPAGE);
+  madvise(address + first, length, MADV_POPULATE_WRITE);
   // Without this, the first write to a page without memory would raise a
-  // signal.
+  // signal. It alone would allocate small pages.
   int error;
   do
     error = posix_fallocate(memory, off_t(first), off_t(length));
   while (error == EINTR);
   if (error != 0)
     fail(bytes, "posix_fallocate", error);
-  // The pages are zeroed now. A kernel that does not support this zeroes them
-  // at the first write.
-  madvise(address + first, length, MADV_POPULATE_WRITE);
 }
 
 HostSegment::HostSegment(HostSegment &&other) noexcept

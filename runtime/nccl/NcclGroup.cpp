@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -21,6 +22,9 @@ using Clock = std::chrono::steady_clock;
 constexpr double finalizeSeconds = 5;
 /// Interval at which the first collectives are polled.
 constexpr std::chrono::microseconds pollInterval(50);
+/// The least rate, in bytes per second, at which a rank is assumed to send the
+/// first collectives: less than that of a network of 100 Mb/s.
+constexpr double leastRate = 1e7;
 
 class NcclGroup final : public DeviceGroup {
 public:
@@ -46,18 +50,19 @@ private:
   ncclUniqueId shareId() const;
   ncclDataType_t typeOf(DType type) const;
   /// Makes a call that blocks until the peers make theirs. Returns its result.
-  /// After more than `joinSeconds`, aborts the communicator and throws. `name`
-  /// is for the message.
-  ncclResult_t callWithPeers(const char *name, Call call);
-  /// Runs a collective to its end. `call` enqueues it on the stream.
-  void runFirst(cudaStream_t stream, Call call);
+  /// After more than `seconds`, aborts the communicator and throws. `name` is
+  /// for the message.
+  ncclResult_t callWithPeers(const char *name, double seconds, Call call);
+  /// Runs a collective to its end, which sends `bytes` to each peer. `call`
+  /// enqueues it on the stream.
+  void runFirst(cudaStream_t stream, size_t bytes, Call call);
   void check(ncclResult_t result, const char *call) const;
   /// Does the same as `check`, but returns the library's text if the call does
   /// not support this memory or communicator.
   std::string checkOrExplain(ncclResult_t result, const char *call) const;
   [[noreturn]] void fail(const char *call, const std::string &text,
                          FailureKind kind = FailureKind::Other) const;
-  [[noreturn]] void failAtTimeOut(const char *call) const;
+  [[noreturn]] void failAtTimeOut(const char *call, double seconds) const;
 
   const NcclGroupOptions options;
   const NcclLibrary &nccl;
@@ -85,7 +90,7 @@ NcclGroup::NcclGroup(const NcclGroupOptions &givenOptions)
   options.cuda->useDevice(options.device);
   ncclUniqueId id = shareId();
   ncclResult_t result =
-      callWithPeers("ncclCommInitRankConfig",
+      callWithPeers("ncclCommInitRankConfig", options.joinSeconds,
                     [id](Communicator &own) { return own.join(id); });
   if (result != ncclSuccess) {
     std::string text = comm->textOf(result);
@@ -128,17 +133,18 @@ ncclUniqueId NcclGroup::shareId() const {
   return id;
 }
 
-ncclResult_t NcclGroup::callWithPeers(const char *name, Call call) {
+ncclResult_t NcclGroup::callWithPeers(const char *name, double seconds,
+                                      Call call) {
   BoundedCall bounded([own = comm, call = std::move(call)] {
     own->useDevice();
     return call(*own);
   });
-  if (bounded.hasEnded(options.joinSeconds))
+  if (bounded.hasEnded(seconds))
     return bounded.result();
   // Only the abort makes NCCL return.
   abort();
   (void)bounded.hasEnded(finalizeSeconds);
-  failAtTimeOut(name);
+  failAtTimeOut(name, seconds);
 }
 
 void NcclGroup::connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) {
@@ -154,18 +160,18 @@ void NcclGroup::connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) {
   try {
     for (uint64_t wanted : warmUp.gathers)
       if (size_t part = std::min<uint64_t>(wanted, mostGathered))
-        runFirst(stream, [=](Communicator &own) {
+        runFirst(stream, part, [=](Communicator &own) {
           return own.allGather(memory + ownRank * part, memory, part, stream);
         });
     for (uint64_t wanted : warmUp.exchanges)
       if (size_t part = std::min<uint64_t>(wanted, mostExchanged))
-        runFirst(stream, [=](Communicator &own) {
+        runFirst(stream, part, [=](Communicator &own) {
           return own.exchangeChunks(memory, memory + bytes / 2, part, stream);
         });
     for (uint64_t wanted : warmUp.reductions)
       if (size_t elements =
               std::min<uint64_t>(wanted, mostExchanged) / sizeof(float))
-        runFirst(stream, [=](Communicator &own) {
+        runFirst(stream, elements * sizeof(float), [=](Communicator &own) {
           return own.reduceScatter(memory, memory + bytes / 2, elements,
                                    ncclFloat32, stream);
         });
@@ -176,17 +182,19 @@ void NcclGroup::connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) {
   }
 }
 
-void NcclGroup::runFirst(cudaStream_t stream, Call call) {
+void NcclGroup::runFirst(cudaStream_t stream, size_t bytes, Call call) {
   constexpr const char *name = "the first collective";
   const CudaLibrary &cuda = *options.cuda;
-  auto deadline =
-      Clock::now() + std::chrono::duration<double>(options.joinSeconds);
-  check(callWithPeers(name, std::move(call)), name);
+  const double sending = double(bytes) * (size() - 1) / leastRate;
+  // Tenths of a second, for the message.
+  const double seconds = options.joinSeconds + std::round(10 * sending) / 10;
+  auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  check(callWithPeers(name, seconds, std::move(call)), name);
   while (!cuda.isReady(cuda.cudaStreamQuery(stream), "cudaStreamQuery")) {
     if (auto error = findError())
       fail(name, *error);
     if (Clock::now() > deadline)
-      failAtTimeOut(name);
+      failAtTimeOut(name, seconds);
     std::this_thread::sleep_for(pollInterval);
   }
 }
@@ -198,9 +206,8 @@ void NcclGroup::fail(const char *call, const std::string &text,
                          kind);
 }
 
-void NcclGroup::failAtTimeOut(const char *call) const {
-  fail(call, "timed out after " + spellSeconds(options.joinSeconds),
-       FailureKind::TimedOut);
+void NcclGroup::failAtTimeOut(const char *call, double seconds) const {
+  fail(call, "timed out after " + spellSeconds(seconds), FailureKind::TimedOut);
 }
 
 void NcclGroup::check(ncclResult_t result, const char *call) const {
@@ -221,10 +228,11 @@ Registration NcclGroup::registerMemory(std::byte *base, size_t bytes) {
   made.group = options.name;
   auto call = [&](const char *name,
                   ncclResult_t (Communicator::*entry)(std::byte *, size_t)) {
-    return checkOrExplain(
-        callWithPeers(
-            name, [=](Communicator &own) { return (own.*entry)(base, bytes); }),
-        name);
+    return checkOrExplain(callWithPeers(name, options.joinSeconds,
+                                        [=](Communicator &own) {
+                                          return (own.*entry)(base, bytes);
+                                        }),
+                          name);
   };
   made.problem = call("ncclCommWindowRegister", &Communicator::registerWindow);
   if (comm->hasWindow()) {

@@ -35,8 +35,9 @@ struct NcclGroupOptions {
   /// The most thread blocks of a collective, from 1 on; NCCL's choice if it is
   /// not set.
   std::optional<uint32_t> mostCtas = std::nullopt;
-  /// Seconds within which all ranks must have joined, and each registration and
-  /// each of the first collectives must end.
+  /// Seconds within which all ranks must have joined, and each registration
+  /// must end. Each of the first collectives has as long, and the time in which
+  /// a slow network sends its bytes.
   double joinSeconds = 60;
 };
 

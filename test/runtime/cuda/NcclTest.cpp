@@ -48,8 +48,9 @@ protected:
       threads.emplace_back([&, rank] {
         try {
           auto group = makeNcclGroup(options(rank, worldRanks));
-          DeviceArena memory(fakeCuda(), 4096, cudaMemory(fakeCuda()));
-          group->connect({{64}, {32}}, memory.base(), memory.size());
+          DeviceArena memory(fakeCuda(), 64 * gatheredBytes,
+                             cudaMemory(fakeCuda()));
+          group->connect({{gatheredBytes}, {32}}, memory.base(), memory.size());
           groups[rank] = std::move(group);
         } catch (const std::exception &error) {
           errors[rank] = error.what();
@@ -101,6 +102,8 @@ protected:
   MemoryStore store;
   /// Long enough for a busy machine. Tests of the time-out have less.
   double joinSeconds = 60;
+  /// Bytes of the first gather, from each rank.
+  size_t gatheredBytes = 64;
 };
 
 std::string ncclLoadError(const std::string &path) {
@@ -302,6 +305,16 @@ TEST_F(Nccl, ASilentPeerEndsTheFirstCollectiveAtTheTimeOut) {
   EXPECT_EQ(errors[0], "group node-gather: the first collective with rank 1: "
                        "timed out after 0.3 s");
   EXPECT_EQ(fake::liveCommunicators(), before);
+}
+
+TEST_F(Nccl, AFirstCollectiveHasTheTimeOfASlowNetwork) {
+  joinSeconds = 0.3;
+  gatheredBytes = 4 << 20;
+  fake::hangDevice(1);
+  std::vector<std::string> errors;
+  auto groups = joinAll({0, 1}, errors);
+  EXPECT_EQ(errors[0], "group node-gather: the first collective with rank 1: "
+                       "timed out after 0.7 s");
 }
 
 // The call itself does not return, as while NCCL connects the ranks.

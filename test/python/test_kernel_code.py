@@ -35,7 +35,7 @@ def disassemble(architecture: str) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_vectors_are_loaded_before_the_first_addition(architecture: str) -> None:
     kernels = disassemble(architecture)
     assert kernels.keys() == LOADS.keys()

@@ -18,6 +18,8 @@ struct RankState {
   std::atomic<uint32_t> hasJoined, hasLeft;
   /// Number of windows that the rank has asked for.
   std::atomic<uint64_t> windows;
+  /// Number of kinds of collectives that the rank has begun to connect for.
+  std::atomic<uint64_t> connections;
   /// Number of collectives that the rank waits for, whose messages are written,
   /// and that have ended there.
   std::atomic<uint64_t> wanted, written, ended;

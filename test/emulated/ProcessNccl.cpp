@@ -46,9 +46,7 @@ public:
         kind(group.substr(0, group.find('-'))), ranks(ranks), rank(rank) {}
 
   ncclResult_t progress() override;
-  ncclResult_t prepare(cudaStream_t stream, const Part &) override {
-    return isCaptured(stream) ? ncclInvalidUsage : ncclSuccess;
-  }
+  ncclResult_t prepare(cudaStream_t stream, const Part &part) override;
   void put(cudaStream_t stream, Part part) override;
   ncclResult_t registerBuffer(void *address, size_t bytes,
                               void **handle) override;
@@ -79,6 +77,8 @@ private:
   /// have ended.
   uint64_t numIssued = 0;
   std::deque<std::pair<uint64_t, Point>> issued;
+  /// The kinds of collectives that it has connected for.
+  std::set<std::string> connected;
   /// The place for the handle of the window that is being made.
   ncclWindow_t *awaitedWindow = nullptr;
 };
@@ -218,15 +218,28 @@ size_t countSent(const ProcessComm *comm, const Part &part) {
   return bytes;
 }
 
+/// Returns the kind of a collective. NCCL chooses an algorithm by size, and
+/// connects ranks at its first use.
+std::string kindOf(const ProcessComm *comm, const Part &part) {
+  return comm->kind + (part.isAllGather ? " gather " : " other ") +
+         std::to_string(std::bit_width(countSent(comm, part)));
+}
+
 double secondsOf(const ProcessComm *comm, const Part &part) {
   if (!machine().speed)
     return 0;
-  size_t sent = countSent(comm, part);
-  // NCCL chooses an algorithm by size, and connects ranks at its first use.
-  std::string work = comm->kind + (part.isAllGather ? " gather " : " other ") +
-                     std::to_string(std::bit_width(sent));
-  return machine().speed->first(work) +
-         machine().speed->collective(comm->kind, double(sent));
+  return machine().speed->first(kindOf(comm, part)) +
+         machine().speed->collective(comm->kind, double(countSent(comm, part)));
+}
+
+/// The call of the first collective of a kind then waits until all ranks have
+/// made it, as NCCL does to connect them.
+ncclResult_t ProcessComm::prepare(cudaStream_t stream, const Part &part) {
+  if (isCaptured(stream))
+    return ncclInvalidUsage;
+  if (!machine().doesNothing && connected.insert(kindOf(this, part)).second)
+    own().connections.fetch_add(1, std::memory_order_release);
+  return ncclSuccess;
 }
 
 void ProcessComm::put(cudaStream_t on, Part part) {
@@ -292,6 +305,7 @@ bool ProcessComm::tryToMakeWindow() {
 
 ncclResult_t ProcessComm::progress() {
   if (!allAre(this, &RankState::hasJoined) ||
+      !allHave(this, &RankState::connections, own().connections) ||
       (own().hasLeft && !allAre(this, &RankState::hasLeft)) ||
       (awaitedWindow && !tryToMakeWindow()))
     return ncclInProgress;

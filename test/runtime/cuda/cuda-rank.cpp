@@ -25,6 +25,8 @@ namespace {
 enum ExitCode { ok, wrong, refused, explained, toldByMonitor };
 
 constexpr size_t shard = 3000, shardBytes = shard * sizeof(float);
+/// Elements of a message of `saturate`.
+constexpr size_t chunk = 32 << 10, chunkBytes = chunk * sizeof(float);
 constexpr uint64_t hostBytes = 1 << 20;
 
 [[noreturn]] void end(ExitCode code, const std::string &line) {
@@ -99,6 +101,12 @@ void Rank::makeBackend() {
               [this](const std::string &key, double seconds) {
                 return job->get(key, seconds);
               }};
+  // The first collective of a kind waits in its call for the peers, which the
+  // orders of `saturate` would make wait for each other.
+  for (WarmUp &messages : made.messages)
+    messages = {{shardBytes, job->mesh().nodes * shardBytes, chunkBytes},
+                {shardBytes, job->mesh().nodes * shardBytes, chunkBytes},
+                {}};
   made.axes = joinAxes(axes);
   made.all = joinAll(axes);
   backend = makeCudaBackend(std::move(made));
@@ -224,7 +232,6 @@ void Rank::checkCounters() {
 /// accumulate. Needs 2 x 2 ranks.
 void Rank::saturate() {
   constexpr int rounds = 100;
-  constexpr size_t chunk = 32 << 10, chunkBytes = chunk * sizeof(float);
   constexpr size_t region = 8 * chunkBytes;
   REQUIRE(job->mesh().nodes == 2 && job->mesh().locals == 2);
   const StreamId streams[] = {StreamId::Inter, StreamId::Intra,

@@ -80,6 +80,8 @@ ncclResult_t call(Lock &lock, ncclComm_t comm, cudaStream_t stream, Part part) {
   if (ncclResult_t result = comm->prepare(stream, part); result != ncclSuccess)
     return result;
   if (comm->isBlocking) {
+    if (ncclResult_t result = waitFor(lock, comm); result != ncclSuccess)
+      return result;
     comm->put(stream, std::move(part));
     return ncclSuccess;
   }

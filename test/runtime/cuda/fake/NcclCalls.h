@@ -60,8 +60,8 @@ struct ncclComm {
   explicit ncclComm(bool isBlocking) : isBlocking(isBlocking) {}
   virtual ~ncclComm() = default;
 
-  /// Returns ncclInProgress while it waits for other ranks to join, to leave or
-  /// to make a window, and their errors.
+  /// Returns ncclInProgress while it waits for other ranks to join, to connect,
+  /// to leave or to make a window, and their errors.
   virtual ncclResult_t progress() = 0;
   /// Returns whether a call has to wait, as if what NCCL keeps of calls were
   /// full.

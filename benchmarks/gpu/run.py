@@ -214,7 +214,7 @@ def llama(bench: Bench) -> list[Figure]:
 
 
 def speeds(bench: Bench, names: Sequence[str], *others: str) -> list[Figure]:
-    """Measures steps with and without CUDA graphs, beside eager PyTorch and its other ways that `others` names."""
+    """Measures steps with and without CUDA graphs, beside eager PyTorch and the other ways that `others` names."""
     made = []
     for name in names:
         step = bench.find(name, bench.device)
@@ -330,7 +330,8 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "operations": operations,
     "profile": profile,
     "speeds": lambda bench: speeds(bench, ["gpt2", "llama", "llama-flash"]),
-    "others": lambda bench: speeds(bench, ["llama", "gpt2"], "fsdp2", "compiled"),
+    "peers-gpt2": lambda bench: speeds(bench, ["gpt2"], "fsdp2", "compiled"),
+    "peers-llama": lambda bench: speeds(bench, ["llama"], "fsdp2", "compiled"),
     "sizes": lambda bench: speeds(bench, ["llama-3b", "llama-400m", "llama-100m"]),
 }
 # On the CPU these parts do not measure the CUDA backend.

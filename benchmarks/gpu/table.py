@@ -25,6 +25,16 @@ def steps(measured: dict) -> list[str]:
     return lines
 
 
+def beside(measured: dict) -> list[str]:
+    ways = {"fcdp, CUDA graphs": "fcdp with CUDA graphs", "eager": "eager PyTorch", "fsdp2": "FSDP2, one rank", "compiled": "`torch.compile`"}
+    lines = [f"| model | {' | '.join(ways.values())} | peak memory of fcdp, eager, compiled |", "|" + "---|" * (len(ways) + 2)]
+    for row in measured["beside"]:
+        times = [f"{row[way] * 1e3:.1f} ms" if way in row else "not measured" for way in ways]
+        peaks = [f"{row[key] / 1e9:.1f}" for key in ("graphs_peak_bytes", "eager_peak_bytes", "compiled_peak_bytes") if key in row]
+        lines.append(f"| {MODELS[row['step']]} | {' | '.join(times)} | {', '.join(peaks)} GB |")
+    return lines
+
+
 def spell(name: str, value: float) -> str:
     if "seconds" in name or name == "in_graph":
         return f"{value * 1e6:,.3g} us" if value < 1e-3 else f"{value * 1e3:,.3g} ms" if value < 1 else f"{value:.3g} s"
@@ -54,4 +64,4 @@ def operations(measured: dict) -> list[str]:
 
 if __name__ == "__main__":
     measured = json.loads(MEASURED.read_text())
-    print("\n".join([*steps(measured), "", *operations(measured)]))
+    print("\n".join([*steps(measured), "", *beside(measured), "", *operations(measured)]))

@@ -17,7 +17,7 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "gpu"
 FIRST = ["environment", "build", "contracts", "gpu", "exactness", "llama", "speeds", "probe", "profile"]
 SECOND = ["rules", "jobs", "streams", "checked", "caching", "graphs", "host", "memory", "packed"]
-THIRD = ["operations", "sizes", "memcheck", "racecheck", "others"]
+THIRD = ["operations", "sizes", "memcheck", "racecheck", "peers-gpt2", "peers-llama"]
 PASSES = "echo '[  PASSED  ] 3 tests.'"
 
 
@@ -63,7 +63,7 @@ def test_stages_run_in_their_order(folder: Path) -> None:
     # Stages that measure times run alone, in their order.
     alone = [name for name in results(done) if name not in ("gpu", "exactness", "jobs", "streams", "checked", "rules", "memcheck", "racecheck")]
     assert alone == [name for name in FIRST + SECOND + THIRD if name in alone] and "speeds" in alone
-    assert done.stdout.splitlines()[-1].startswith("23 passed, 0 failed, 0 skipped")
+    assert done.stdout.splitlines()[-1].startswith("24 passed, 0 failed, 0 skipped")
     assert "--only-build" in (folder / "logs/build.log").read_text()
     assert "--gtest_filter=Gpu/*" in (folder / "logs/gpu.log").read_text()
     assert "--gtest_filter=Gpu/*" in (folder / "logs/rules.log").read_text()

@@ -13,4 +13,4 @@ def test_the_page_has_the_tables() -> None:
     printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     tables = printed.strip().split("\n\n")
     page = (ROOT / "docs/gpus.md").read_text()
-    assert len(tables) == 2 and all(table in page for table in tables)
+    assert len(tables) == 3 and all(table in page for table in tables)

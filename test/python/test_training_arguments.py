@@ -2,10 +2,12 @@
 """Settings of Transformers' Trainer that a compiled step cannot honour are refused by name."""
 
 import dataclasses
+import random
 import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -131,6 +133,30 @@ def test_a_batch_of_another_length_leads_to_lengths(tmp_path: Path) -> None:
     trainer.accelerator.gradient_state._set_sync_gradients(True)
     with pytest.raises(StepError, match=r"'x': expected the shape of the first batch, \[4, 2\], got \[4, 3\]; all .* lengths="):
         trainer.training_step(trainer.model, {"x": torch.ones(4, 3), "labels": torch.ones(4, 1)})
+
+
+def test_the_last_rows_are_looked_at_before_an_export(tmp_path: Path) -> None:
+    """The first batch of a long run may have the length of the second, and the export takes minutes."""
+    rows = [{"x": torch.ones(2 if i < 8 else 3), "labels": torch.ones(1)} for i in range(12)]
+    trainer = CompiledTrainer(Model(), arguments(tmp_path, per_device_train_batch_size=4), train_dataset=rows)
+    trainer.create_optimizer()
+    trainer.accelerator.gradient_state._set_sync_gradients(True)
+    first = {"x": torch.ones(4, 2), "labels": torch.ones(4, 1)}
+
+    def draw() -> tuple[float, float, float]:
+        return random.random(), torch.rand(()).item(), np.random.random()
+
+    def seed() -> None:
+        random.seed(0)
+        torch.manual_seed(0)
+        np.random.seed(0)
+
+    seed()
+    expected = draw()
+    seed()
+    with pytest.raises(StepError, match=r"'x': expected the shape of the first batch, \[4, 2\], got \[4, 3\]; all .* lengths="):
+        trainer.training_step(trainer.model, first)
+    assert draw() == expected
 
 
 def test_evaluates_and_predicts_without_a_step(tmp_path: Path) -> None:

@@ -5,12 +5,14 @@ import contextlib
 import itertools
 import math
 import os
+import random
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from accelerate.utils import broadcast, convert_outputs_to_fp32, find_batch_size, gather_object
 from torch import nn
@@ -345,8 +347,11 @@ class CompiledTrainer(Trainer):
         return Lengths(lengths, pad, token, main, bool(getattr(config, "is_encoder_decoder", False)))
 
     def _check_shapes(self, batches: Sequence[Mapping[str, Any]]) -> None:
-        """Collective. Refuses batches of the first step that differ, or are too long, before anything is compiled."""
-        first, *others = gather_object([shapes_of(batch) for batch in batches])
+        """Collective. Refuses batches that differ, or are too long, before anything is compiled.
+
+        They are those of the first step, and one of the data's last rows.
+        """
+        first, *others = gather_object([shapes_of(batch) for batch in (*batches, *self._last_batch())])
         if self._lengths:
             self._lengths.examples(batches[0])
             for shapes in (first, *others):
@@ -354,6 +359,15 @@ class CompiledTrainer(Trainer):
             return
         for shapes in others:
             _check_same(first, shapes)
+
+    def _last_batch(self) -> list[Mapping[str, Any]]:
+        """Returns a batch of the data's last rows, or none where the program has a data loader of its own."""
+        if not has_length(self.train_dataset) or type(self).get_train_dataloader is not CompiledTrainer.get_train_dataloader:
+            return []
+        with _same_random_numbers():
+            loader = self.get_train_dataloader()
+            rows = min(self.args.train_batch_size, len(loader.dataset))
+            return [loader.collate_fn([loader.dataset[i - rows] for i in range(rows)])]
 
     def _is_scaled(self, items: Any) -> bool:
         """Whether the loss is a part of that of all micro-batches, by the rule of Trainer.training_step."""
@@ -520,6 +534,18 @@ class _CheckEpochs(TrainerCallback):
                 False,
                 f"set it to True: the last of {rows} rows are less than per_device_train_batch_size={args.train_batch_size}",
             )
+
+
+@contextlib.contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """Has the program draw the random numbers after it that it would draw without it."""
+    others = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        random.setstate(others[0])
+        np.random.set_state(others[1])
 
 
 def _example(inputs: Mapping[str, Any], items: Any) -> dict[str, Any]:

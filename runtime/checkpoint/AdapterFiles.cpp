@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/AdapterFiles.h"
-#include "checkpoint/FileErrors.h"
+#include "files/FileErrors.h"
 
 #include <algorithm>
 #include <filesystem>

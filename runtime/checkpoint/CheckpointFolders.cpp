@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/CheckpointFolders.h"
-#include "checkpoint/DurableFile.h"
-#include "checkpoint/FileErrors.h"
+#include "files/DurableFile.h"
+#include "files/FileErrors.h"
 
 #include <algorithm>
 #include <charconv>

@@ -2,8 +2,8 @@
 #include "checkpoint/CheckpointReader.h"
 
 #include "checkpoint/CheckpointFolders.h"
-#include "checkpoint/FileErrors.h"
-#include "checkpoint/MappedFile.h"
+#include "files/FileErrors.h"
+#include "files/MappedFile.h"
 
 #include <algorithm>
 #include <filesystem>

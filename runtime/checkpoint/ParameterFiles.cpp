@@ -2,9 +2,9 @@
 #include "checkpoint/ParameterFiles.h"
 #include "checkpoint/AdapterFiles.h"
 #include "checkpoint/CheckpointFolders.h"
-#include "checkpoint/FileErrors.h"
 #include "checkpoint/SafetensorsWriter.h"
 #include "checkpoint/WeightMatching.h"
+#include "files/FileErrors.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "checkpoint/FileLock.h"
+#include "files/FileLock.h"
 
 namespace fcdp {
 

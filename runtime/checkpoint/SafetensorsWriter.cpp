@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/SafetensorsWriter.h"
 
-#include "checkpoint/FileErrors.h"
 #include "checkpoint/SafetensorsFormat.h"
+#include "files/FileErrors.h"
 
 #include <nlohmann/json.hpp>
 

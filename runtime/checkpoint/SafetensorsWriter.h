@@ -3,7 +3,7 @@
 // Writes a safetensors file incrementally.
 #pragma once
 
-#include "checkpoint/ReplacedFile.h"
+#include "files/ReplacedFile.h"
 #include "plan/StepPlan.h"
 
 #include <span>

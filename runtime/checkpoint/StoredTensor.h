@@ -3,8 +3,8 @@
 // A tensor in the form in which a file stores it.
 #pragma once
 
-#include "checkpoint/MappedFile.h"
 #include "core/StridedLayout.h"
+#include "files/MappedFile.h"
 #include "plan/StepPlan.h"
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 //
 // Section numbers refer to PKWARE's APPNOTE.TXT 6.3.10.
 #include "checkpoint/TorchArchive.h"
-#include "checkpoint/FileErrors.h"
+#include "files/FileErrors.h"
 
 #include <c10/util/Exception.h>
 #include <caffe2/serialize/crc_alt.h>

@@ -5,7 +5,7 @@
 // content in the mapped file, where libtorch would copy it.
 #pragma once
 
-#include "checkpoint/MappedFile.h"
+#include "files/MappedFile.h"
 
 #include <cstdint>
 #include <memory>

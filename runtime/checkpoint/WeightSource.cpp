@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/WeightSource.h"
-#include "checkpoint/FileErrors.h"
-#include "checkpoint/ReplacedFile.h"
+#include "files/FileErrors.h"
+#include "files/ReplacedFile.h"
 
 #include <array>
 #include <cstring>

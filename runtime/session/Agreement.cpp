@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Agreement.h"
 
-#include "checkpoint/FileDigest.h"
 #include "core/Checksum.h"
+#include "files/FileDigest.h"
 
 #include <algorithm>
 #include <map>

@@ -4,7 +4,7 @@
 // share the work.
 #pragma once
 
-#include "checkpoint/FileDigest.h"
+#include "files/FileDigest.h"
 #include "session/Agreement.h"
 
 namespace fcdp {

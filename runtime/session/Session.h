@@ -39,7 +39,7 @@ std::shared_ptr<const StepObject> loadStep(const std::string &path);
 /// of threads belong to the process. If SIGPIPE would end the process, `open`
 /// ignores it, since a connection to a dead rank raises it. While files of
 /// weights are read, a handler of SIGBUS is installed, which affects only their
-/// mappings (checkpoint/MappedFile.h).
+/// mappings (files/MappedFile.h).
 class Session {
 public:
   /// Meets the other ranks and makes the step. Collective. Parameters have no

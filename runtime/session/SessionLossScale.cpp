@@ -3,7 +3,7 @@
 // Manages the loss scale of a session's steps.
 #include "session/SessionImpl.h"
 
-#include "checkpoint/Json.h"
+#include "files/Json.h"
 
 namespace fcdp {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Manages the learning rate of a session's steps.
-#include "checkpoint/Json.h"
+#include "files/Json.h"
 #include "session/LostUpdates.h"
 #include "session/SessionImpl.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sets and returns the values of a session's states.
-#include "checkpoint/ReplacedFile.h"
 #include "collectives/Transport.h"
+#include "files/ReplacedFile.h"
 #include "session/SessionImpl.h"
 #include "session/StateRows.h"
 

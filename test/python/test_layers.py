@@ -58,6 +58,7 @@ RUNTIME = """
     runtime/include/fcdp
     runtime/core
     runtime/codec
+    runtime/files
     runtime/store
     runtime/collectives
     runtime/cpu

@@ -2,7 +2,7 @@
 #include "TrainingRun.h"
 
 #include "checkpoint/CheckpointFolders.h"
-#include "checkpoint/Json.h"
+#include "files/Json.h"
 #include "inputs/SavedPosition.h"
 #include "launch/StopSignals.h"
 #include "output/StateChangeText.h"

@@ -2,7 +2,7 @@
 // What a run prints, and the files that it writes.
 #include "TrainingRun.h"
 
-#include "checkpoint/ReplacedFile.h"
+#include "files/ReplacedFile.h"
 #include "output/Failure.h"
 #include "output/StepText.h"
 #include "profile/Trace.h"

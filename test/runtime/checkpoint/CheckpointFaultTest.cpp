@@ -4,8 +4,8 @@
 // is the last one before the power goes: the last complete checkpoint is always
 // found and whole.
 #include "checkpoint/FaultyFiles.h"
-#include "checkpoint/ReplacedFile.h"
 #include "checkpoint/SampleCheckpoint.h"
+#include "files/ReplacedFile.h"
 #include "plan/FakeStep.h"
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 // it is used, and no other.
 #include "checkpoint/RankFile.h"
 
-#include "checkpoint/ContentDigest.h"
 #include "checkpoint/Damage.h"
+#include "files/ContentDigest.h"
 #include "plan/FakeStep.h"
 
 #include <gtest/gtest.h>

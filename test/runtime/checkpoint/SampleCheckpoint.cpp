@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/SampleCheckpoint.h"
 
-#include "checkpoint/ContentDigest.h"
 #include "checkpoint/RankFile.h"
+#include "files/ContentDigest.h"
 
 #include <span>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads NumPy's .npy files.
-#include "checkpoint/MappedFile.h"
+#include "files/MappedFile.h"
 #include "inputs/InputSource.h"
 #include "inputs/NpyHeader.h"
 #include "session/IntegerAccess.h"

@@ -3,7 +3,7 @@
 // Saves the position in the data in checkpoints, and restores it.
 #pragma once
 
-#include "checkpoint/Json.h"
+#include "files/Json.h"
 #include "inputs/Inputs.h"
 
 #include <nlohmann/json_fwd.hpp>

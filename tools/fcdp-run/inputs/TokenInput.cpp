@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads raw files of tokens, split into consecutive windows.
-#include "checkpoint/MappedFile.h"
+#include "files/MappedFile.h"
 #include "inputs/InputSource.h"
 #include "session/IntegerAccess.h"
 

@@ -2,7 +2,7 @@
 #include "output/DistinctFiles.h"
 
 #include "checkpoint/CheckpointFolders.h"
-#include "checkpoint/ReplacedFile.h"
+#include "files/ReplacedFile.h"
 
 #include <filesystem>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/JsonLog.h"
 
-#include "checkpoint/FileLock.h"
+#include "files/FileLock.h"
 #include "output/OutputFiles.h"
 
 #include <cerrno>

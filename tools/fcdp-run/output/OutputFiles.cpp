@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/OutputFiles.h"
 
-#include "checkpoint/ReplacedFile.h"
+#include "files/ReplacedFile.h"
 #include "output/Failure.h"
 
 #include <cerrno>

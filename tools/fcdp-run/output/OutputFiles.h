@@ -5,7 +5,7 @@
 // their own.
 #pragma once
 
-#include "checkpoint/FileLock.h"
+#include "files/FileLock.h"
 #include "output/DistinctFiles.h"
 
 #include <memory>

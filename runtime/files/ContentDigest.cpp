@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/ContentDigest.h"
+#include "files/ContentDigest.h"
 
-#include "checkpoint/FileDigest.h"
+#include "files/FileDigest.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/GuardedRange.h"
+#include "files/GuardedRange.h"
 
 #include <array>
 #include <csignal>

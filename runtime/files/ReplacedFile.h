@@ -3,7 +3,7 @@
 // Writes files that exist completely or not at all.
 #pragma once
 
-#include "checkpoint/DurableFile.h"
+#include "files/DurableFile.h"
 
 #include <array>
 #include <optional>

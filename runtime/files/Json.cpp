@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/Json.h"
+#include "files/Json.h"
 
 #include <cmath>
 #include <set>

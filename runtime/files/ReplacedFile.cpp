@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/ReplacedFile.h"
-#include "checkpoint/FileErrors.h"
+#include "files/ReplacedFile.h"
+#include "files/FileErrors.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/FileErrors.h"
+#include "files/FileErrors.h"
 
 #include <cerrno>
 #include <cstring>

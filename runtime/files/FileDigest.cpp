@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/FileDigest.h"
-#include "checkpoint/FileErrors.h"
+#include "files/FileDigest.h"
 #include "core/Checksum.h"
 #include "core/FileDescriptor.h"
+#include "files/FileErrors.h"
 
 #include <algorithm>
 #include <cerrno>

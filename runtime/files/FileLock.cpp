@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/FileLock.h"
-#include "checkpoint/FileErrors.h"
+#include "files/FileLock.h"
+#include "files/FileErrors.h"
 
 #include <cerrno>
 #include <fcntl.h>

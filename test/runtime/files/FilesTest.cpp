@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Files that are written whole, and files that shrink while they are read.
-#include "checkpoint/MappedFile.h"
-#include "checkpoint/ReplacedFile.h"
+#include "files/MappedFile.h"
+#include "files/ReplacedFile.h"
 #include "plan/FakeStep.h"
 
 #include <algorithm>

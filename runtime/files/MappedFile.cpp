@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/MappedFile.h"
-#include "checkpoint/FileErrors.h"
-#include "checkpoint/GuardedRange.h"
+#include "files/MappedFile.h"
+#include "files/FileErrors.h"
+#include "files/GuardedRange.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/CheckpointIndex.h"
 
-#include "checkpoint/SafetensorsFormat.h"
-#include "checkpoint/StoredTensor.h"
 #include "files/ContentDigest.h"
 #include "files/Json.h"
+#include "weights/SafetensorsFormat.h"
+#include "weights/StoredTensor.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "checkpoint/CheckpointIndex.h"
-#include "checkpoint/SafetensorsWriter.h"
+#include "weights/SafetensorsWriter.h"
 
 #include <optional>
 #include <vector>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/ParameterFiles.h"
-#include "checkpoint/AdapterFiles.h"
 #include "checkpoint/CheckpointFolders.h"
-#include "checkpoint/SafetensorsWriter.h"
-#include "checkpoint/WeightMatching.h"
 #include "files/FileErrors.h"
+#include "weights/AdapterFiles.h"
+#include "weights/SafetensorsWriter.h"
+#include "weights/WeightMatching.h"
 
 #include <algorithm>
 #include <cstdio>

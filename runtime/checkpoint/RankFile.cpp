@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/RankFile.h"
 
-#include "checkpoint/SafetensorsFormat.h"
 #include "files/ContentDigest.h"
 #include "files/FileErrors.h"
 #include "files/Json.h"
+#include "weights/SafetensorsFormat.h"
 
 #include <algorithm>
 

@@ -3,8 +3,8 @@
 // The file of one rank in a checkpoint, with the digests of its contents.
 #pragma once
 
-#include "checkpoint/SafetensorsWriter.h"
-#include "checkpoint/WeightSource.h"
+#include "weights/SafetensorsWriter.h"
+#include "weights/WeightSource.h"
 
 #include <memory>
 #include <optional>

@@ -7,8 +7,8 @@
 // depend on backends or jobs.
 #pragma once
 
-#include "checkpoint/WeightSource.h"
 #include "plan/StatePlaces.h"
+#include "weights/WeightSource.h"
 
 #include <functional>
 

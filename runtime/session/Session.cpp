@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Session.h"
 
-#include "checkpoint/AdapterFiles.h"
-#include "checkpoint/MatchedWeights.h"
 #include "checkpoint/Shards.h"
 #include "collectives/PeerWatch.h"
 #include "collectives/Transport.h"
@@ -15,6 +13,8 @@
 #include "session/JobSetup.h"
 #include "session/SessionImpl.h"
 #include "session/StateByName.h"
+#include "weights/AdapterFiles.h"
+#include "weights/MatchedWeights.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>

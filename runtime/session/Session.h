@@ -59,7 +59,7 @@ public:
   /// Reads the values of all parameters, and of the buffers for which the step
   /// has no values. Collective. The paths are .pt2 and safetensors files, and
   /// folders of the latter; each tensor comes from the file with its most
-  /// specific name, as checkpoint/WeightMatching.h describes. NAME=PATH is for
+  /// specific name, as weights/WeightMatching.h describes. NAME=PATH is for
   /// the adapter or the module NAME of the step. Each rank reads and keeps its
   /// shards. Returns facts that a user should know, a sentence each. Before the
   /// first step only. Throws BadWeights.

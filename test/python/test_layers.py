@@ -65,6 +65,7 @@ RUNTIME = """
     runtime/cuda
     runtime/nccl
     runtime/plan
+    runtime/weights
     runtime/checkpoint
     runtime/memory
     runtime/optimizers

@@ -2,7 +2,7 @@
 #include "Options.h"
 
 #include "Suggestion.h"
-#include "checkpoint/AdapterFiles.h"
+#include "weights/AdapterFiles.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/Shards.h"
 #include "checkpoint/CheckpointLayout.h"
-#include "checkpoint/MatchedWeights.h"
 #include "checkpoint/ParameterFiles.h"
-#include "checkpoint/SafetensorsWriter.h"
 #include "plan/Archive.h"
 #include "plan/FakeStep.h"
+#include "weights/MatchedWeights.h"
+#include "weights/SafetensorsWriter.h"
 
 #include <cmath>
 #include <fstream>

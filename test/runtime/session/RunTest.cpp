@@ -4,7 +4,7 @@
 #include "session/RunFixture.h"
 
 #include "checkpoint/CheckpointIndex.h"
-#include "checkpoint/WeightSource.h"
+#include "weights/WeightSource.h"
 
 #include <chrono>
 

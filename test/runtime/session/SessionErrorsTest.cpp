@@ -3,7 +3,7 @@
 // Every error of a session is a value that leaves the process alive.
 #include "SessionFixture.h"
 
-#include "checkpoint/WeightSource.h"
+#include "weights/WeightSource.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/SafetensorsWriter.h"
+#include "weights/SafetensorsWriter.h"
 
-#include "checkpoint/SafetensorsFormat.h"
 #include "files/FileErrors.h"
+#include "weights/SafetensorsFormat.h"
 
 #include <nlohmann/json.hpp>
 

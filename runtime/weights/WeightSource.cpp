@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/WeightSource.h"
+#include "weights/WeightSource.h"
 #include "files/FileErrors.h"
 #include "files/ReplacedFile.h"
 

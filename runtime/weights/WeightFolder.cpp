@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads a folder of safetensors files, as Hugging Face's models are stored.
-#include "checkpoint/WeightSource.h"
 #include "files/FileErrors.h"
 #include "files/Json.h"
 #include "files/ReplacedFile.h"
+#include "weights/WeightSource.h"
 
 #include <algorithm>
 #include <filesystem>

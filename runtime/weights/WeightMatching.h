@@ -3,7 +3,7 @@
 // Finds the stored tensors for the tensors of a step, over several files.
 #pragma once
 
-#include "checkpoint/WeightNames.h"
+#include "weights/WeightNames.h"
 
 #include <optional>
 

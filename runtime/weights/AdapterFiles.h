@@ -4,8 +4,8 @@
 // Transformers, and files for one module of the step.
 #pragma once
 
-#include "checkpoint/WeightMatching.h"
-#include "checkpoint/WeightSource.h"
+#include "weights/WeightMatching.h"
+#include "weights/WeightSource.h"
 
 namespace fcdp {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/TorchArchive.h"
+#include "weights/TorchArchive.h"
 #include "checkpoint/Damage.h"
 #include "plan/FakeStep.h"
 

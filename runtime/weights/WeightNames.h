@@ -3,7 +3,7 @@
 // Finds the names of a step's tensors in a file of weights.
 #pragma once
 
-#include "checkpoint/AdapterNames.h"
+#include "weights/AdapterNames.h"
 
 #include <map>
 #include <optional>

@@ -3,9 +3,9 @@
 // Finds the weights that a step begins with.
 #pragma once
 
-#include "checkpoint/AdapterFiles.h"
-#include "checkpoint/WeightMatching.h"
-#include "checkpoint/WeightSource.h"
+#include "weights/AdapterFiles.h"
+#include "weights/WeightMatching.h"
+#include "weights/WeightSource.h"
 
 #include <set>
 

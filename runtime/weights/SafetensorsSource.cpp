@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads safetensors files.
-#include "checkpoint/SafetensorsFormat.h"
-#include "checkpoint/WeightSource.h"
 #include "files/FileErrors.h"
 #include "files/Json.h"
 #include "files/MappedFile.h"
+#include "weights/SafetensorsFormat.h"
+#include "weights/WeightSource.h"
 
 #include <algorithm>
 #include <map>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads the weights and constants of a .pt2 archive (torch.export.save).
-#include "checkpoint/TorchArchive.h"
-#include "checkpoint/WeightSource.h"
 #include "files/FileErrors.h"
 #include "files/Json.h"
+#include "weights/TorchArchive.h"
+#include "weights/WeightSource.h"
 
 #include <map>
 #include <stdexcept>

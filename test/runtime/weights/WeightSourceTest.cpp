@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/WeightSource.h"
+#include "weights/WeightSource.h"
 #include "checkpoint/Damage.h"
-#include "checkpoint/SafetensorsWriter.h"
 #include "plan/Archive.h"
 #include "plan/FakeStep.h"
+#include "weights/SafetensorsWriter.h"
 
 #include <gtest/gtest.h>
 

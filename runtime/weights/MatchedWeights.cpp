@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/MatchedWeights.h"
+#include "weights/MatchedWeights.h"
 #include "files/FileErrors.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/WeightMatching.h"
+#include "weights/WeightMatching.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

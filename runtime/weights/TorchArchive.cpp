@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Section numbers refer to PKWARE's APPNOTE.TXT 6.3.10.
-#include "checkpoint/TorchArchive.h"
+#include "weights/TorchArchive.h"
 #include "files/FileErrors.h"
 
 #include <c10/util/Exception.h>

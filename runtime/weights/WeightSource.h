@@ -4,7 +4,7 @@
 // of these as Hugging Face's models are stored.
 #pragma once
 
-#include "checkpoint/StoredTensor.h"
+#include "weights/StoredTensor.h"
 
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/AdapterNames.h"
+#include "weights/AdapterNames.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/StoredTensor.h"
+#include "weights/StoredTensor.h"
 
 #include "core/SumKernels.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/AdapterFiles.h"
+#include "weights/AdapterFiles.h"
 #include "files/FileErrors.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/WeightNames.h"
+#include "weights/WeightNames.h"
 
 #include <algorithm>
 #include <set>

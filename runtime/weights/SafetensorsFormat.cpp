@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "checkpoint/SafetensorsFormat.h"
+#include "weights/SafetensorsFormat.h"
 
 #include <cstring>
 #include <stdexcept>

@@ -2,9 +2,9 @@
 
 #include "cpu/CpuBackend.h"
 #include "collectives/Collectives.h"
-#include "core/StreamSet.h"
 #include "core/SumKernels.h"
 #include "cpu/Arena.h"
+#include "streams/StreamSet.h"
 
 #include <array>
 #include <cstring>

@@ -5,8 +5,8 @@
 
 #include "collectives/Transport.h"
 #include "core/Backend.h"
-#include "core/StepRecorder.h"
 #include "cpu/HostSegment.h"
+#include "streams/StepRecorder.h"
 
 #include <memory>
 

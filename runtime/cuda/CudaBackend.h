@@ -6,11 +6,11 @@
 
 #include "collectives/Transport.h"
 #include "core/Backend.h"
-#include "core/GraphCapture.h"
-#include "core/StepRecorder.h"
 #include "cuda/DeviceArena.h"
 #include "cuda/DeviceGroup.h"
 #include "cuda/HostCache.h"
+#include "streams/GraphCapture.h"
+#include "streams/StepRecorder.h"
 
 #include <array>
 

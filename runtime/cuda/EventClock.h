@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/StepRecorder.h"
 #include "cuda/StreamTable.h"
+#include "streams/StepRecorder.h"
 
 #include <array>
 #include <vector>

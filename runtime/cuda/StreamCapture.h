@@ -3,8 +3,8 @@
 // Captures the work on one stream in CUDA graphs.
 #pragma once
 
-#include "core/GraphCapture.h"
 #include "cuda/CudaLibrary.h"
+#include "streams/GraphCapture.h"
 
 namespace fcdp {
 

@@ -8,9 +8,9 @@
 // collective is found in the same way as without graphs.
 #pragma once
 
-#include "core/GraphCapture.h"
 #include "memory/Pool.h"
 #include "operators/PreparedOp.h"
+#include "streams/GraphCapture.h"
 
 #include <cstddef>
 #include <memory>

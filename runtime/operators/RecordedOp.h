@@ -3,8 +3,8 @@
 // Operations that report their times to a recorder.
 #pragma once
 
-#include "core/StepRecorder.h"
 #include "operators/PreparedOp.h"
+#include "streams/StepRecorder.h"
 
 namespace fcdp {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "collectives/Job.h"
-#include "core/StepRecorder.h"
 #include "plan/StepPlan.h"
+#include "streams/StepRecorder.h"
 
 #include <map>
 #include <optional>

@@ -3,7 +3,7 @@
 // Uses libtorch's part for CUDA, which only some builds of it have.
 #pragma once
 
-#include "core/GraphCapture.h"
+#include "streams/GraphCapture.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <string>

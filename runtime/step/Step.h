@@ -4,10 +4,10 @@
 #pragma once
 
 #include "core/Backend.h"
-#include "core/GraphCapture.h"
 #include "core/OnNonfinite.h"
-#include "core/StepRecorder.h"
 #include "plan/StepPlan.h"
+#include "streams/GraphCapture.h"
+#include "streams/StepRecorder.h"
 
 #include <functional>
 #include <memory>

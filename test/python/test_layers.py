@@ -57,6 +57,7 @@ COMPILER = """
 RUNTIME = """
     runtime/include/fcdp
     runtime/core
+    runtime/streams
     runtime/codec
     runtime/files
     runtime/store

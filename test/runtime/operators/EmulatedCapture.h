@@ -3,8 +3,8 @@
 // Graphs of the CPU's operators.
 #pragma once
 
-#include "core/GraphCapture.h"
 #include "memory/Pool.h"
+#include "streams/GraphCapture.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>

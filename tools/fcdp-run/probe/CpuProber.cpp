@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/StepRecorder.h"
 #include "cpu/CpuBackend.h"
 #include "probe/ProbeCompute.h"
 #include "probe/ProbeLinks.h"
 #include "probe/ProbeProducts.h"
 #include "probe/Prober.h"
 #include "probe/RandomMatrix.h"
+#include "streams/StepRecorder.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/mm.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/ProbeIssue.h"
 
-#include "core/StepRecorder.h"
+#include "streams/StepRecorder.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "collectives/Job.h"
-#include "core/StepRecorder.h"
+#include "streams/StepRecorder.h"
 
 #include <functional>
 #include <vector>

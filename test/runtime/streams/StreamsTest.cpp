@@ -3,7 +3,7 @@
 // Tests streams and events with an executor that only records the commands that
 // ran.
 
-#include "core/StreamSet.h"
+#include "streams/StreamSet.h"
 
 #include <filesystem>
 #include <fstream>

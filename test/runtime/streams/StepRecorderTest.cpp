@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "core/StepRecorder.h"
-#include "core/StreamSet.h"
+#include "streams/StepRecorder.h"
+#include "streams/StreamSet.h"
 
 #include <chrono>
 #include <gtest/gtest.h>

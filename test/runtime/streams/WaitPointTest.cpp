@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "core/WaitPoint.h"
+#include "streams/WaitPoint.h"
 
 #include <gtest/gtest.h>
 #include <thread>

@@ -3,7 +3,7 @@
 // Records when the operations of a running step began and ended, by stream.
 #pragma once
 
-#include "core/StreamWorker.h"
+#include "streams/StreamWorker.h"
 
 #include <array>
 #include <string>

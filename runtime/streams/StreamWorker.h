@@ -2,8 +2,8 @@
 #pragma once
 
 #include "core/FirstFailure.h"
-#include "core/WaitPoint.h"
-#include "core/WorkQueue.h"
+#include "streams/WaitPoint.h"
+#include "streams/WorkQueue.h"
 
 #include <thread>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "core/WorkQueue.h"
+#include "streams/WorkQueue.h"
 
 #include <gtest/gtest.h>
 #include <thread>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "core/StreamWorker.h"
+#include "streams/StreamWorker.h"
 
 #include <array>
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "core/StreamSet.h"
+#include "streams/StreamSet.h"
 
 #include <stdexcept>
 

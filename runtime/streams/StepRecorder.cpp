@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "core/StepRecorder.h"
+#include "streams/StepRecorder.h"
 
 #include <chrono>
 

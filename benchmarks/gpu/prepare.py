@@ -29,7 +29,7 @@ from steps import COMPILED_OPTIMIZER, REHEARSED, STEPS, Prepared, Step, save, ti
 
 # The test folders that need neither libzip nor Python.
 TESTS = ["CMakeLists.txt", "contracts", "runtime/CMakeLists.txt"]
-TESTS += [f"runtime/{name}" for name in ("core", "streams", "codec", "cpu", "store", "collectives", "cuda", "contracts")]
+TESTS += [f"runtime/{name}" for name in ("core", "streams", "codec", "cpu", "store", "transports", "job", "cuda", "contracts")]
 GOOGLE_TEST = Path("/usr/src/googletest")
 
 

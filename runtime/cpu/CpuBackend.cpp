@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cpu/CpuBackend.h"
-#include "collectives/Collectives.h"
 #include "core/SumKernels.h"
 #include "cpu/Arena.h"
 #include "streams/StreamSet.h"
+#include "transports/Collectives.h"
 
 #include <array>
 #include <cstring>

@@ -3,10 +3,10 @@
 // The CPU backend: streams are host threads, and device memory is an arena.
 #pragma once
 
-#include "collectives/Transport.h"
 #include "core/Backend.h"
 #include "cpu/HostSegment.h"
 #include "streams/StepRecorder.h"
+#include "transports/Transport.h"
 
 #include <memory>
 

@@ -4,13 +4,13 @@
 // device groups. The issuer enqueues all work and never waits.
 #pragma once
 
-#include "collectives/Transport.h"
 #include "core/Backend.h"
 #include "cuda/DeviceArena.h"
 #include "cuda/DeviceGroup.h"
 #include "cuda/HostCache.h"
 #include "streams/GraphCapture.h"
 #include "streams/StepRecorder.h"
+#include "transports/Transport.h"
 
 #include <array>
 

@@ -4,7 +4,7 @@
 // session.
 #pragma once
 
-#include "session/Launch.h"
+#include "job/Launch.h"
 #include "session/LossScale.h"
 #include "session/Schedule.h"
 

@@ -9,7 +9,7 @@
 // thread blocks than the device has multiprocessors.
 #pragma once
 
-#include "collectives/Job.h"
+#include "job/Job.h"
 
 #include <cstdint>
 

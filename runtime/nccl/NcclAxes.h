@@ -3,7 +3,7 @@
 // Makes a rank's NCCL groups over all axes of the mesh.
 #pragma once
 
-#include "collectives/Job.h"
+#include "job/Job.h"
 #include "nccl/NcclGroup.h"
 
 #include <array>

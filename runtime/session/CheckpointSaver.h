@@ -5,8 +5,8 @@
 #pragma once
 
 #include "checkpoint/CheckpointLayout.h"
-#include "collectives/Job.h"
 #include "core/Backend.h"
+#include "job/Job.h"
 #include "session/CheckpointOptions.h"
 #include "session/SessionError.h"
 #include "step/Step.h"

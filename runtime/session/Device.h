@@ -3,8 +3,8 @@
 // The device that a rank's step runs on.
 #pragma once
 
-#include "collectives/Job.h"
 #include "core/Backend.h"
+#include "job/Job.h"
 #include "step/Step.h"
 
 namespace fcdp {

@@ -3,7 +3,7 @@
 // Combines values that each node has for itself.
 #pragma once
 
-#include "collectives/Job.h"
+#include "job/Job.h"
 #include "step/Step.h"
 
 #include <span>

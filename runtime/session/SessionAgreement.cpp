@@ -2,7 +2,7 @@
 //
 // Exchanges facts between the ranks of a session.
 #include "core/Checksum.h"
-#include "session/FileAgreement.h"
+#include "job/FileAgreement.h"
 #include "session/SessionImpl.h"
 
 #include <algorithm>

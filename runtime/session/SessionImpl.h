@@ -4,13 +4,13 @@
 #pragma once
 
 #include "checkpoint/RunLock.h"
-#include "collectives/Job.h"
 #include "core/Backend.h"
+#include "job/Job.h"
+#include "job/PeerAlarm.h"
 #include "session/CheckpointSaver.h"
 #include "session/Device.h"
 #include "session/InputRules.h"
 #include "session/Padding.h"
-#include "session/PeerAlarm.h"
 #include "session/Session.h"
 #include "session/SessionClock.h"
 #include "session/StepProfile.h"

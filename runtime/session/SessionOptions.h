@@ -2,9 +2,9 @@
 #pragma once
 
 #include "core/OnNonfinite.h"
-#include "session/Agreement.h"
-#include "session/FileAgreement.h"
-#include "session/Launch.h"
+#include "job/Agreement.h"
+#include "job/FileAgreement.h"
+#include "job/Launch.h"
 #include "session/LossScale.h"
 
 #include <functional>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Sets and returns the values of a session's states.
-#include "collectives/Transport.h"
 #include "files/ReplacedFile.h"
 #include "session/SessionImpl.h"
 #include "session/StateRows.h"
+#include "transports/Transport.h"
 
 namespace fcdp {
 

@@ -3,7 +3,7 @@
 // Accesses a session's state by the names of parameters and buffers.
 #pragma once
 
-#include "collectives/Job.h"
+#include "job/Job.h"
 #include "session/NamedTensor.h"
 #include "step/Step.h"
 

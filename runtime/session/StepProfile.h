@@ -4,7 +4,7 @@
 // describes the file.
 #pragma once
 
-#include "collectives/Job.h"
+#include "job/Job.h"
 #include "plan/StepPlan.h"
 #include "streams/StepRecorder.h"
 

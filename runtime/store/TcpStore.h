@@ -2,7 +2,8 @@
 //
 // Wraps c10d::TCPStore, by which ranks find the job's own store if the launcher
 // is not fcdp-run. torchrun's agent, the program or a rank serves it. This
-// header includes torch, so only this folder may include it.
+// header includes torch, so only runtime/store, runtime/transports and
+// runtime/job may include it.
 #pragma once
 
 #include "store/KeyValueStore.h"

@@ -5,9 +5,9 @@
 
 #include "session/Gpu.h"
 
-#include "collectives/InProcessTransport.h"
 #include "fake/Machine.h"
 #include "store/MemoryStore.h"
+#include "transports/InProcessTransport.h"
 
 #include <algorithm>
 #include <array>

@@ -61,7 +61,8 @@ RUNTIME = """
     runtime/codec
     runtime/files
     runtime/store
-    runtime/collectives
+    runtime/transports
+    runtime/job
     runtime/cpu
     runtime/cuda
     runtime/nccl

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "Options.h"
-#include "session/FileAgreement.h"
+#include "job/FileAgreement.h"
 
 namespace fcdp::run {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "Options.h"
-#include "session/Launch.h"
+#include "job/Launch.h"
 
 #include <memory>
 

@@ -8,11 +8,11 @@
 #include "inputs/Inputs.h"
 #include "inputs/ReadAhead.h"
 #include "inputs/Shapes.h"
+#include "job/Launch.h"
 #include "output/EventFile.h"
 #include "output/JsonLog.h"
 #include "output/OutputFiles.h"
 #include "plan/StepPlan.h"
-#include "session/Launch.h"
 
 #include <memory>
 

@@ -5,12 +5,12 @@
 #include "Rank.h"
 #include "TorchVersion.h"
 #include "core/Thread.h"
+#include "job/JobSetup.h"
 #include "launch/Spawn.h"
 #include "output/Failure.h"
 #include "output/OutputFiles.h"
 #include "probe/Probe.h"
 #include "report/EnvironmentReport.h"
-#include "session/JobSetup.h"
 #include "session/Session.h"
 
 #include <algorithm>

@@ -24,7 +24,7 @@ from fcdp.loop.job import Job
 # A probe takes 9 to 11 seconds for four ranks on two idle cores, and took 14 on an H200. A machine that is far too
 # busy must not keep a job from starting.
 _MOST_SECONDS = 300
-# The variables that start a rank, whichever launcher this process has (runtime/session/Launch.cpp). A store of
+# The variables that start a rank, whichever launcher this process has (runtime/job/Launch.cpp). A store of
 # torchrun's agent is not used: fcdp-run's rank 0 serves one of its own.
 _DROPPED = ("TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID")
 

@@ -3,8 +3,8 @@
 // Runs the conformance suite on the CPU backend, with threads as ranks.
 
 #include "Conformance.h"
-#include "collectives/InProcessTransport.h"
 #include "cpu/CpuBackend.h"
+#include "transports/InProcessTransport.h"
 
 #include <array>
 #include <atomic>

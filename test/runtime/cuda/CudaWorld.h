@@ -4,11 +4,11 @@
 #pragma once
 
 #include "Conformance.h"
-#include "collectives/InProcessTransport.h"
 #include "cuda/CudaBackend.h"
 #include "fake/Machine.h"
 #include "nccl/NcclAxes.h"
 #include "store/MemoryStore.h"
+#include "transports/InProcessTransport.h"
 
 namespace fcdp {
 

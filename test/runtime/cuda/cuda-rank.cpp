@@ -5,8 +5,8 @@
 // and a line on its standard output. Ranks share a device if there are too few.
 //   cuda-rank SCENARIO NODES LOCALS NODE LOCAL PORT CUDART NCCL
 
-#include "collectives/Job.h"
 #include "cuda/CudaBackend.h"
+#include "job/Job.h"
 #include "nccl/NcclAxes.h"
 #include "nccl/NcclMemory.h"
 

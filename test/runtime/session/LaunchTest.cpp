@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/Launch.h"
+#include "job/Launch.h"
 #include "Options.h"
+#include "job/JobSetup.h"
 #include "output/StepText.h"
-#include "session/JobSetup.h"
 
 #include <gtest/gtest.h>
 #include <map>

@@ -4,7 +4,7 @@
 // other.
 #include "SessionFixture.h"
 
-#include "collectives/Job.h"
+#include "job/Job.h"
 
 #include <algorithm>
 #include <cmath>

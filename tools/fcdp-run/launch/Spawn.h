@@ -3,7 +3,7 @@
 // Starts all ranks of a job on this machine.
 #pragma once
 
-#include "session/Launch.h"
+#include "job/Launch.h"
 
 #include <functional>
 #include <string>

@@ -2,6 +2,7 @@
 #include "probe/Probe.h"
 
 #include "cpu/MemoryLimit.h"
+#include "job/JobSetup.h"
 #include "output/Failure.h"
 #include "output/OutputFiles.h"
 #include "output/Progress.h"
@@ -9,7 +10,6 @@
 #include "probe/ProbedCluster.h"
 #include "probe/Prober.h"
 #include "session/Gpu.h"
-#include "session/JobSetup.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>

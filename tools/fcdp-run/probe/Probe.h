@@ -3,8 +3,8 @@
 // Measures the machines, devices and links of a job's ranks.
 #pragma once
 
+#include "job/Launch.h"
 #include "probe/ProbeOptions.h"
-#include "session/Launch.h"
 
 namespace fcdp::run {
 

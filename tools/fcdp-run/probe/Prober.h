@@ -3,8 +3,8 @@
 // The parts of a probe that differ between CPUs and GPUs.
 #pragma once
 
-#include "collectives/Job.h"
 #include "core/Backend.h"
+#include "job/Job.h"
 #include "probe/DeviceTimer.h"
 #include "probe/ProbeOptions.h"
 #include "probe/ProbedCluster.h"

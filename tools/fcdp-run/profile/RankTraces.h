@@ -4,7 +4,7 @@
 // 0.
 #pragma once
 
-#include "collectives/Job.h"
+#include "job/Job.h"
 #include "streams/StepRecorder.h"
 
 #include <functional>

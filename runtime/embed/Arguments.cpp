@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "embed/Arguments.h"
 
-#include "session/SessionError.h"
+#include "core/SessionError.h"
 
 namespace fcdp {
 

@@ -4,7 +4,7 @@
 // with its own tensors. python/fcdp/loop uses it.
 #include "embed/Arguments.h"
 #include "embed/GuardedSession.h"
-#include "operators/TorchTypes.h"
+#include "plan/TorchTypes.h"
 #include "session/StateByName.h"
 #include "session/StateRows.h"
 

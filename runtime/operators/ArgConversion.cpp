@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/ArgConversion.h"
 
-#include "operators/TorchTypes.h"
+#include "plan/TorchTypes.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/core/jit_type.h>

@@ -6,9 +6,9 @@
 #include "core/Backend.h"
 #include "core/OnNonfinite.h"
 #include "operators/LossLog.h"
-#include "operators/TorchTypes.h"
 #include "optimizers/PieceUpdate.h"
 #include "plan/StepPlan.h"
+#include "plan/TorchTypes.h"
 
 #include <ATen/core/stack.h>
 #include <stdexcept>

@@ -3,8 +3,8 @@
 
 #include "checkpoint/CheckpointFolders.h"
 #include "checkpoint/RankFile.h"
+#include "core/SessionClock.h"
 #include "core/Thread.h"
-#include "session/SessionClock.h"
 #include "store/KeyValueStore.h"
 
 #include <ATen/ops/empty.h>

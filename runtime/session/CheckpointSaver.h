@@ -6,9 +6,9 @@
 
 #include "checkpoint/CheckpointLayout.h"
 #include "core/Backend.h"
+#include "core/SessionError.h"
 #include "job/Job.h"
 #include "session/CheckpointOptions.h"
-#include "session/SessionError.h"
 #include "step/Step.h"
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/InputRules.h"
 
-#include "operators/TorchTypes.h"
+#include "plan/TorchTypes.h"
 #include "session/IntegerAccess.h"
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/Padding.h"
 
-#include "operators/TorchTypes.h"
+#include "plan/TorchTypes.h"
 #include "session/InputCheck.h"
 #include "session/IntegerAccess.h"
 #include "session/LossWeight.h"

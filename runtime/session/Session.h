@@ -4,12 +4,12 @@
 #pragma once
 
 #include "checkpoint/ParameterFiles.h"
+#include "core/SessionError.h"
 #include "session/CheckpointOptions.h"
 #include "session/LossScale.h"
 #include "session/LossWeight.h"
 #include "session/NamedTensor.h"
 #include "session/Schedule.h"
-#include "session/SessionError.h"
 #include "session/SessionOptions.h"
 #include "session/StepStats.h"
 #include "step/StepObject.h"

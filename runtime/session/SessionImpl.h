@@ -5,6 +5,7 @@
 
 #include "checkpoint/RunLock.h"
 #include "core/Backend.h"
+#include "core/SessionClock.h"
 #include "job/Job.h"
 #include "job/PeerAlarm.h"
 #include "session/CheckpointSaver.h"
@@ -12,7 +13,6 @@
 #include "session/InputRules.h"
 #include "session/Padding.h"
 #include "session/Session.h"
-#include "session/SessionClock.h"
 #include "session/StepProfile.h"
 #include "session/TorchSettings.h"
 #include "step/Step.h"

@@ -2,9 +2,9 @@
 #include "session/StateByName.h"
 
 #include "checkpoint/Shards.h"
+#include "core/SessionError.h"
 #include "core/SumKernels.h"
 #include "session/NodeMean.h"
-#include "session/SessionError.h"
 
 #include <algorithm>
 #include <cstring>

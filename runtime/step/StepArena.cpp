@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/StepArena.h"
 
-#include "operators/TorchTypes.h"
+#include "plan/TorchTypes.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from fcdp.errors import StepError
 
-# The names of a session's errors, by which its messages begin (runtime/session/SessionError.h).
+# The names of a session's errors, by which its messages begin (runtime/core/SessionError.h).
 _CODES = (
     "bad object",
     "bad launch",

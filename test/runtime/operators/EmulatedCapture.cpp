@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/EmulatedCapture.h"
 
-#include "operators/TorchTypes.h"
+#include "plan/TorchTypes.h"
 
 namespace fcdp::test {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/LossWeight.h"
 
-#include "session/SessionError.h"
+#include "core/SessionError.h"
 
 #include <ATen/ops/tensor.h>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/ProbeAttention.h"
 
-#include "operators/TorchTypes.h"
+#include "plan/TorchTypes.h"
 #include "probe/TryWork.h"
 
 #include <ATen/core/Tensor.h>

@@ -2,7 +2,7 @@
 #include "probe/ProbeCompute.h"
 
 #include "codec/MessageCodec.h"
-#include "operators/TorchTypes.h"
+#include "plan/TorchTypes.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_softmax.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/RandomMatrix.h"
 
-#include "operators/TorchTypes.h"
+#include "plan/TorchTypes.h"
 
 #include <ATen/ops/empty.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/SessionError.h"
+#include "core/SessionError.h"
 
 namespace fcdp {
 

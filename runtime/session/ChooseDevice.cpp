@@ -8,7 +8,7 @@
 
 namespace fcdp {
 
-void requireDevice(const SessionOptions &options, const StepPlan &plan) {
+void requireDevice(const DeviceOptions &options, const StepPlan &plan) {
   if (plan.target == plan::Target::cuda)
     requireGpus();
   else if (options.reducesByNccl)
@@ -30,7 +30,7 @@ void chooseGroups(const StepPlan &plan, JobOptions &job) {
   job.worldGroups = groupsOf(Axis::World);
 }
 
-RankDevice makeDevice(const SessionOptions &options, const StepPlan &plan,
+RankDevice makeDevice(const DeviceOptions &options, const StepPlan &plan,
                       Job &job, StepRecorder *recorder) {
   if (plan.target == plan::Target::cuda)
     return makeGpu(options, plan, job, recorder);

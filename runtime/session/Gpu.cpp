@@ -79,7 +79,7 @@ CudaHostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
 }
 
 /// Joins the requested groups. Returns the most thread blocks of a collective.
-uint32_t joinGroups(const SessionOptions &options, const GpuRequest &request,
+uint32_t joinGroups(const DeviceOptions &options, const GpuRequest &request,
                     Job &job, CudaBackendOptions &made) {
   const CudaLibrary &cuda = *made.cuda;
   NcclAxesOptions axes;
@@ -159,7 +159,7 @@ struct MadeGpu {
   uint32_t collectiveProcessors = 0;
 };
 
-MadeGpu makeBackend(const SessionOptions &options, const GpuRequest &request,
+MadeGpu makeBackend(const DeviceOptions &options, const GpuRequest &request,
                     Job &job, StepRecorder *recorder) {
   CudaBackendOptions cuda;
   cuda.cuda = CudaLibrary::load();
@@ -216,8 +216,8 @@ GpuFacts inspectGpu(const Place &place) {
           attribute(cudaDevAttrComputeCapabilityMinor)};
 }
 
-ProbedGpu makeProbedGpu(const SessionOptions &options,
-                        const GpuRequest &request, Job &job) {
+ProbedGpu makeProbedGpu(const DeviceOptions &options, const GpuRequest &request,
+                        Job &job) {
   MadeGpu made = makeBackend(options, request, job, nullptr);
   std::unique_ptr<StreamClock> clock = made.backend->makeClock();
   return {{std::move(made.backend), made.forStep, nullptr},
@@ -225,8 +225,8 @@ ProbedGpu makeProbedGpu(const SessionOptions &options,
           made.collectiveProcessors};
 }
 
-RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
-                   Job &job, StepRecorder *recorder) {
+RankDevice makeGpu(const DeviceOptions &options, const StepPlan &plan, Job &job,
+                   StepRecorder *recorder) {
   MadeGpu made =
       makeBackend(options, requestOf(plan, job.place()), job, recorder);
   std::unique_ptr<GraphCapture> graphs;

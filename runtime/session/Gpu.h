@@ -4,7 +4,7 @@
 #pragma once
 
 #include "session/Device.h"
-#include "session/SessionOptions.h"
+#include "session/DeviceOptions.h"
 
 #include <array>
 #include <set>
@@ -63,13 +63,13 @@ struct ProbedGpu {
 
 /// Makes a GPU for measurements. All ranks must call it. Throws
 /// std::runtime_error.
-ProbedGpu makeProbedGpu(const SessionOptions &options,
-                        const GpuRequest &request, Job &job);
+ProbedGpu makeProbedGpu(const DeviceOptions &options, const GpuRequest &request,
+                        Job &job);
 
 /// Makes the GPU of this rank. All ranks must call it. Local rank l gets device
 /// l, counted modulo the devices that the process sees. `recorder` measures by
 /// that device's clock, and may be null. Throws std::runtime_error.
-RankDevice makeGpu(const SessionOptions &options, const StepPlan &plan,
-                   Job &job, StepRecorder *recorder);
+RankDevice makeGpu(const DeviceOptions &options, const StepPlan &plan, Job &job,
+                   StepRecorder *recorder);
 
 } // namespace fcdp

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "session/NamedTensor.h"
+#include "core/TensorView.h"
+#include "plan/StepPlan.h"
+
+#include <span>
+#include <string>
 
 namespace fcdp {
 

@@ -1,20 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tensors that a caller passes, and the roles of named states.
+// The roles of named states.
 #pragma once
 
-#include "plan/StepPlan.h"
-
-#include <cstddef>
-
 namespace fcdp {
-
-/// A tensor of the caller: contiguous, row-major, in host memory.
-struct TensorView {
-  const std::byte *data;
-  DType dtype;
-  Shape shape;
-};
 
 /// The roles of a named state.
 enum class StateRole {

@@ -19,12 +19,12 @@ GpuFacts inspectGpu(const Place &) {
   return {};
 }
 
-ProbedGpu makeProbedGpu(const SessionOptions &, const GpuRequest &, Job &) {
+ProbedGpu makeProbedGpu(const DeviceOptions &, const GpuRequest &, Job &) {
   requireGpus();
   return {};
 }
 
-RankDevice makeGpu(const SessionOptions &, const StepPlan &, Job &,
+RankDevice makeGpu(const DeviceOptions &, const StepPlan &, Job &,
                    StepRecorder *) {
   requireGpus();
   return {};

@@ -5,6 +5,7 @@
 
 #include "checkpoint/ParameterFiles.h"
 #include "core/SessionError.h"
+#include "core/TensorView.h"
 #include "session/CheckpointOptions.h"
 #include "session/LossScale.h"
 #include "session/LossWeight.h"

@@ -5,6 +5,7 @@
 #include "job/Agreement.h"
 #include "job/FileAgreement.h"
 #include "job/Launch.h"
+#include "session/DeviceOptions.h"
 #include "session/LossScale.h"
 
 #include <functional>
@@ -15,18 +16,12 @@
 
 namespace fcdp {
 
-struct SessionOptions {
+struct SessionOptions : DeviceOptions {
   /// The rank of this process in its job.
   Launch launch;
   /// Distinguishes sessions that one job opens one after the other, if the
   /// job's store outlives them, as torchrun's does. Must be equal on all ranks.
   uint32_t number = 0;
-  /// The time limit of waits for other ranks, in seconds. None means 60 to meet
-  /// and 300 in a collective.
-  std::optional<double> timeoutSeconds;
-  /// The network interface for traffic between ranks. If it is empty, the
-  /// interface by which the job's store is reached is used.
-  std::string interface;
   /// The number of libtorch's threads for operators, for the whole process
   /// while the session is open. None means the cores of this machine divided by
   /// the ranks of a node.
@@ -38,12 +33,6 @@ struct SessionOptions {
   /// makes some slower. An operator that cannot fails the step. In effect while
   /// the session works. Equal on all ranks.
   bool deterministic = false;
-  /// Whether NCCL adds gradients on GPUs, if the reduction keeps their type. It
-  /// may use switches that add, and the bits depend on the machine. Equal on
-  /// all ranks.
-  bool reducesByNccl = false;
-  /// Whether operators are launched as CUDA graphs where that is possible.
-  bool cudaGraphs = false;
   /// The treatment of a step whose loss or gradients are infinite or NaN. With
   /// Skip, a GPU does not work on the next step while the host waits for the
   /// losses of one. Equal on all ranks.
@@ -80,9 +69,6 @@ struct SessionOptions {
   /// Called on a thread of the session with a sentence about a process that
   /// does not belong to the job and was refused. The job continues.
   std::function<void(const std::string &message)> onStranger;
-  /// Called while the session opens, with a sentence about how this rank's
-  /// device communicates. Not called on the CPU.
-  std::function<void(const std::string &message)> onDevice;
   /// Called at most once, on a thread of the session, when another rank has
   /// died or failed. Without it, the call that waits for that rank, or the next
   /// one, fails with PeerFailed. With it, the same happens after the function

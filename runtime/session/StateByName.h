@@ -4,6 +4,7 @@
 #pragma once
 
 #include "job/Job.h"
+#include "plan/StepPlan.h"
 #include "session/NamedTensor.h"
 #include "step/Step.h"
 

@@ -85,7 +85,7 @@ private:
     return {c10::kCUDA, c10::DeviceIndex(gpu->index)};
   }
 
-  SessionOptions session;
+  DeviceOptions device;
   std::unique_ptr<StreamClock> clock;
   std::optional<CudaDevice> gpu;
   uint64_t mostGathered = 0;
@@ -149,7 +149,7 @@ GpuRequest GpuProber::makeRequest() const {
 }
 
 uint32_t GpuProber::makeDevice(const GpuRequest &request) {
-  ProbedGpu made = makeProbedGpu(session, request, job);
+  ProbedGpu made = makeProbedGpu(device, request, job);
   backend = std::move(made.device.backend);
   gpu = made.device.gpu;
   clock = std::move(made.clock);
@@ -163,8 +163,8 @@ GpuProber::GpuProber(const ProbeOptions &options, Job &job,
   requireEqualGpus(facts);
   mostGathered = std::min(kMostGathered, facts.memory / kGatheredShare);
   GpuRequest request = makeRequest();
-  session.timeoutSeconds = options.timeout;
-  session.interface = options.interface;
+  device.timeoutSeconds = options.timeout;
+  device.interface = options.interface;
   uint32_t collectiveProcessors = makeDevice(request);
   found.deviceMemory = facts.memory;
   ProbedGpuFacts &known = found.gpu.emplace();

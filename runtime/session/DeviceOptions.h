@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace fcdp {
+
+/// The options of a rank's device.
+struct DeviceOptions {
+  /// The time limit of waits for other ranks, in seconds. None means 60 to meet
+  /// and 300 in a collective.
+  std::optional<double> timeoutSeconds;
+  /// The network interface for traffic between ranks. If it is empty, the
+  /// interface by which the job's store is reached is used.
+  std::string interface;
+  /// Whether NCCL adds gradients on GPUs, if the reduction keeps their type. It
+  /// may use switches that add, and the bits depend on the machine. Equal on
+  /// all ranks.
+  bool reducesByNccl = false;
+  /// Whether operators are launched as CUDA graphs where that is possible.
+  bool cudaGraphs = false;
+  /// Called while the session opens, with a sentence about how this rank's
+  /// device communicates. Not called on the CPU.
+  std::function<void(const std::string &message)> onDevice;
+};
+
+} // namespace fcdp

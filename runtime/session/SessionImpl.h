@@ -6,15 +6,15 @@
 #include "checkpoint/RunLock.h"
 #include "core/Backend.h"
 #include "core/SessionClock.h"
+#include "device/Device.h"
+#include "device/TorchSettings.h"
 #include "job/Job.h"
 #include "job/PeerAlarm.h"
 #include "session/CheckpointSaver.h"
-#include "session/Device.h"
 #include "session/InputRules.h"
 #include "session/Padding.h"
 #include "session/Session.h"
 #include "session/StepProfile.h"
-#include "session/TorchSettings.h"
 #include "step/Step.h"
 
 #include <chrono>

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "core/OnNonfinite.h"
+#include "device/DeviceOptions.h"
 #include "job/Agreement.h"
 #include "job/FileAgreement.h"
 #include "job/Launch.h"
-#include "session/DeviceOptions.h"
 #include "session/LossScale.h"
 
 #include <functional>

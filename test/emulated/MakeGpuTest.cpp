@@ -3,7 +3,7 @@
 // How ranks make their parts of the host cache before they begin with the GPU.
 // Ranks are threads, each with a fake device of its own.
 
-#include "session/Gpu.h"
+#include "device/Gpu.h"
 
 #include "fake/Machine.h"
 #include "store/MemoryStore.h"

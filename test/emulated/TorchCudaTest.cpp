@@ -3,7 +3,7 @@
 // libtorch's allocator of device memory while ours is in front of it. Runs over
 // the fake device, with the emulated part for CUDA of libtorch or with its own.
 
-#include "session/TorchCuda.h"
+#include "device/TorchCuda.h"
 
 #include "fake/Machine.h"
 #include "memory/Pool.h"

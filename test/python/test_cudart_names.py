@@ -13,7 +13,7 @@ BUILD = Path(os.environ.get("FCDP_HOME", Path(__file__).resolve().parents[2] / "
 
 
 def test_the_part_for_libtorch_cuda_calls_no_function_of_libcudart() -> None:
-    objects = list(BUILD.glob("runtime/session/CMakeFiles/fcdp_torch_cuda.dir/**/*.o"))
+    objects = list(BUILD.glob("runtime/device/CMakeFiles/fcdp_torch_cuda.dir/**/*.o"))
     nm = shutil.which("nm") or shutil.which("llvm-nm-22")
     if not objects or not nm:
         pytest.skip("fcdp is built without the CUDA backend" if nm else "no nm in PATH")

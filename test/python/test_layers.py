@@ -73,6 +73,7 @@ RUNTIME = """
     runtime/optimizers
     runtime/operators
     runtime/step
+    runtime/device
     runtime/session
     runtime/embed
     tools/fcdp-run/output

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "device/Gpu.h"
 #include "operators/WarmUp.h"
 #include "probe/ProbeAttention.h"
 #include "probe/ProbeIssue.h"
@@ -6,7 +7,6 @@
 #include "probe/ProbeProducts.h"
 #include "probe/ProbeSustained.h"
 #include "probe/Prober.h"
-#include "session/Gpu.h"
 #include "session/OverRanks.h"
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 #include "probe/Probe.h"
 
 #include "cpu/MemoryLimit.h"
+#include "device/Gpu.h"
 #include "job/JobSetup.h"
 #include "output/Failure.h"
 #include "output/OutputFiles.h"
@@ -9,7 +10,6 @@
 #include "probe/ProbeLinks.h"
 #include "probe/ProbedCluster.h"
 #include "probe/Prober.h"
-#include "session/Gpu.h"
 
 #include <ATen/Parallel.h>
 #include <algorithm>

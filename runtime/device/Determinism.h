@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "device/TorchSettings.h"
 #include "plan/StepPlan.h"
-#include "session/TorchSettings.h"
 
 namespace fcdp {
 

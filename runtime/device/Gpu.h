@@ -3,8 +3,8 @@
 // Prepares the GPU of a rank.
 #pragma once
 
-#include "session/Device.h"
-#include "session/DeviceOptions.h"
+#include "device/Device.h"
+#include "device/DeviceOptions.h"
 
 #include <array>
 #include <set>

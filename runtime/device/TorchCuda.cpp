@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/TorchCuda.h"
+#include "device/TorchCuda.h"
 
 #include "cuda/CudaLibrary.h"
+#include "device/ForwardingAllocator.h"
 #include "memory/Pool.h"
-#include "session/ForwardingAllocator.h"
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/Gpu.h"
+#include "device/Gpu.h"
 
 #include "cuda/CudaBackend.h"
+#include "device/TorchCuda.h"
 #include "nccl/NcclAxes.h"
 #include "nccl/NcclMemory.h"
-#include "session/TorchCuda.h"
 #include "store/LocalAddress.h"
 
 #include <algorithm>

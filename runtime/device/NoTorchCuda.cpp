@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replaces TorchCuda.cpp if libtorch has no part for CUDA.
-#include "session/TorchCuda.h"
+#include "device/TorchCuda.h"
 
 #include <stdexcept>
 

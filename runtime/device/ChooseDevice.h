@@ -3,8 +3,8 @@
 // Makes the device that a step was compiled for.
 #pragma once
 
-#include "session/Device.h"
-#include "session/DeviceOptions.h"
+#include "device/Device.h"
+#include "device/DeviceOptions.h"
 
 namespace fcdp {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/TorchSettings.h"
+#include "device/TorchSettings.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>

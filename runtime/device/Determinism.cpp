@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/Determinism.h"
+#include "device/Determinism.h"
 
 #include <cstdlib>
 #include <stdexcept>

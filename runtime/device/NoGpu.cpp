@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replaces Gpu.cpp in builds without the CUDA backend.
-#include "session/Gpu.h"
+#include "device/Gpu.h"
 
 #include <stdexcept>
 

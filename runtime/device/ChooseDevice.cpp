@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/ChooseDevice.h"
+#include "device/ChooseDevice.h"
 
 #include "cpu/CpuBackend.h"
-#include "session/Gpu.h"
+#include "device/Gpu.h"
 
 #include <stdexcept>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/TorchSettings.h"
+#include "device/TorchSettings.h"
 
 #include "core/Thread.h"
 

@@ -5,8 +5,8 @@
 #include "embed/Arguments.h"
 #include "embed/GuardedSession.h"
 #include "plan/TorchTypes.h"
-#include "session/StateByName.h"
-#include "session/StateRows.h"
+#include "state/StateByName.h"
+#include "state/StateRows.h"
 
 #include <ATen/ops/empty.h>
 #include <torch/custom_class.h>

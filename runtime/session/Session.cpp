@@ -11,7 +11,7 @@
 #include "job/PeerWatch.h"
 #include "session/InputCheck.h"
 #include "session/SessionImpl.h"
-#include "session/StateByName.h"
+#include "state/StateByName.h"
 #include "transports/Transport.h"
 #include "weights/AdapterFiles.h"
 #include "weights/MatchedWeights.h"

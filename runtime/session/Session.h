@@ -6,13 +6,13 @@
 #include "checkpoint/ParameterFiles.h"
 #include "core/SessionError.h"
 #include "core/TensorView.h"
-#include "session/CheckpointOptions.h"
 #include "session/LossScale.h"
 #include "session/LossWeight.h"
-#include "session/NamedTensor.h"
 #include "session/Schedule.h"
 #include "session/SessionOptions.h"
 #include "session/StepStats.h"
+#include "state/CheckpointOptions.h"
+#include "state/StateRole.h"
 #include "step/StepObject.h"
 
 #include <functional>
@@ -83,7 +83,7 @@ public:
   void getState(const std::string &name, StateRole role,
                 std::span<std::byte> out);
   /// Read and set the same as rows. Each rank has rows of a parameter's state
-  /// as PyTorch's DTensor with Shard(0) places them (session/StateRows.h). A
+  /// as PyTorch's DTensor with Shard(0) places them (state/StateRows.h). A
   /// buffer is whole; reading gives that of rank 0. `numOwnElements` is the
   /// number of elements on this rank. `getRows` and `setRows` are collective;
   /// `setRows` is for before the first step only. They throw Misuse.

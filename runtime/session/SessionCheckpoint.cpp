@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loads and saves the checkpoints of a session.
-#include "session/CheckpointLoad.h"
 #include "session/SessionImpl.h"
+#include "state/CheckpointLoad.h"
 
 #include "checkpoint/CheckpointFolders.h"
 

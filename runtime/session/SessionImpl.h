@@ -10,11 +10,11 @@
 #include "device/TorchSettings.h"
 #include "job/Job.h"
 #include "job/PeerAlarm.h"
-#include "session/CheckpointSaver.h"
 #include "session/InputRules.h"
 #include "session/Padding.h"
 #include "session/Session.h"
 #include "session/StepProfile.h"
+#include "state/CheckpointSaver.h"
 #include "step/Step.h"
 
 #include <chrono>

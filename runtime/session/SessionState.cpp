@@ -3,7 +3,7 @@
 // Sets and returns the values of a session's states.
 #include "files/ReplacedFile.h"
 #include "session/SessionImpl.h"
-#include "session/StateRows.h"
+#include "state/StateRows.h"
 #include "transports/Transport.h"
 
 namespace fcdp {

@@ -74,6 +74,7 @@ RUNTIME = """
     runtime/operators
     runtime/step
     runtime/device
+    runtime/state
     runtime/session
     runtime/embed
     tools/fcdp-run/output

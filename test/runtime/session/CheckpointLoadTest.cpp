@@ -4,7 +4,7 @@
 #include "SessionFixture.h"
 
 #include "core/Pieces.h"
-#include "session/CheckpointLoad.h"
+#include "state/CheckpointLoad.h"
 #include "step/LocalBackend.h"
 #include "step/Step.h"
 

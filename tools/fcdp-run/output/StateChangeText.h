@@ -3,7 +3,7 @@
 // Describes the differences between the states of a checkpoint and of a step.
 #pragma once
 
-#include "session/CheckpointOptions.h"
+#include "state/CheckpointOptions.h"
 
 #include <string>
 #include <vector>

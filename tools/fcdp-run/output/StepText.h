@@ -4,7 +4,7 @@
 #pragma once
 
 #include "output/StepFigures.h"
-#include "session/CheckpointOptions.h"
+#include "state/CheckpointOptions.h"
 
 #include <string>
 #include <utility>

@@ -3,7 +3,7 @@
 // Places a session's state as PyTorch's DTensor does: each rank has some rows.
 #pragma once
 
-#include "session/StateByName.h"
+#include "state/StateByName.h"
 
 namespace fcdp {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/StateRows.h"
+#include "state/StateRows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loads the residuals of two nodes' messages, on two nodes and on others.
-#include "session/ResidualLoad.h"
+#include "state/ResidualLoad.h"
 
 #include "checkpoint/CheckpointFolders.h"
 #include "core/Pieces.h"

@@ -8,7 +8,7 @@
 #include "core/Backend.h"
 #include "core/SessionError.h"
 #include "job/Job.h"
-#include "session/CheckpointOptions.h"
+#include "state/CheckpointOptions.h"
 #include "step/Step.h"
 
 #include <ATen/core/Tensor.h>

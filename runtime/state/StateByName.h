@@ -5,7 +5,7 @@
 
 #include "job/Job.h"
 #include "plan/StepPlan.h"
-#include "session/NamedTensor.h"
+#include "state/StateRole.h"
 #include "step/Step.h"
 
 namespace fcdp {

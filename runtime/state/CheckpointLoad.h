@@ -5,7 +5,7 @@
 #pragma once
 
 #include "checkpoint/CheckpointReader.h"
-#include "session/CheckpointOptions.h"
+#include "state/CheckpointOptions.h"
 #include "step/Step.h"
 
 namespace fcdp {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/ResidualLoad.h"
+#include "state/ResidualLoad.h"
 
 #include "core/Pieces.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/StateByName.h"
+#include "state/StateByName.h"
 
 #include "checkpoint/Shards.h"
 #include "core/SessionError.h"
 #include "core/SumKernels.h"
-#include "session/NodeMean.h"
+#include "state/NodeMean.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/CheckpointLoad.h"
+#include "state/CheckpointLoad.h"
 
 #include "checkpoint/CheckpointLayout.h"
 #include "checkpoint/Shards.h"
 #include "core/Pieces.h"
 #include "core/SumKernels.h"
-#include "session/ResidualLoad.h"
+#include "state/ResidualLoad.h"
 
 #include <algorithm>
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/CheckpointSaver.h"
+#include "state/CheckpointSaver.h"
 
 #include "checkpoint/CheckpointFolders.h"
 #include "checkpoint/RankFile.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/StateRows.h"
+#include "state/StateRows.h"
 
 #include "checkpoint/Shards.h"
-#include "session/NodeMean.h"
+#include "state/NodeMean.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/NodeMean.h"
+#include "state/NodeMean.h"
 
 #include "core/Pieces.h"
 #include "core/SumKernels.h"

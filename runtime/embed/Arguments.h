@@ -5,8 +5,8 @@
 #pragma once
 
 #include "job/Launch.h"
-#include "session/LossScale.h"
-#include "session/Schedule.h"
+#include "policy/LossScale.h"
+#include "policy/Schedule.h"
 
 #include <string>
 

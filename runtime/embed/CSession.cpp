@@ -6,7 +6,7 @@
 
 #include "embed/Arguments.h"
 #include "embed/GuardedSession.h"
-#include "session/Padding.h"
+#include "policy/Padding.h"
 
 #include <algorithm>
 #include <mutex>

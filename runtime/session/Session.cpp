@@ -9,7 +9,7 @@
 #include "files/FileDigest.h"
 #include "job/JobSetup.h"
 #include "job/PeerWatch.h"
-#include "session/InputCheck.h"
+#include "policy/InputCheck.h"
 #include "session/SessionImpl.h"
 #include "state/StateByName.h"
 #include "transports/Transport.h"

@@ -6,7 +6,7 @@
 #include "job/Agreement.h"
 #include "job/FileAgreement.h"
 #include "job/Launch.h"
-#include "session/LossScale.h"
+#include "policy/LossScale.h"
 
 #include <functional>
 #include <map>

@@ -2,7 +2,7 @@
 //
 // Manages the learning rate of a session's steps.
 #include "files/Json.h"
-#include "session/LostUpdates.h"
+#include "policy/LostUpdates.h"
 #include "session/SessionImpl.h"
 
 #include <cmath>

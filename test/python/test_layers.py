@@ -67,6 +67,7 @@ RUNTIME = """
     runtime/cuda
     runtime/nccl
     runtime/plan
+    runtime/policy
     runtime/weights
     runtime/checkpoint
     runtime/memory

@@ -7,8 +7,8 @@
 #include "core/OnNonfinite.h"
 #include "inputs/EvaluationInputs.h"
 #include "output/OutputFiles.h"
-#include "session/LossScale.h"
-#include "session/Schedule.h"
+#include "policy/LossScale.h"
+#include "policy/Schedule.h"
 
 #include <cstdint>
 #include <optional>

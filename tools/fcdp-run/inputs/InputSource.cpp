@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/InputSource.h"
 
-#include "session/InputCheck.h"
+#include "policy/InputCheck.h"
 
 #include <algorithm>
 #include <stdexcept>

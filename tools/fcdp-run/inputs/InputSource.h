@@ -3,7 +3,7 @@
 // The source of the rows of one input.
 #pragma once
 
-#include "session/Padding.h"
+#include "policy/Padding.h"
 
 #include <memory>
 #include <optional>

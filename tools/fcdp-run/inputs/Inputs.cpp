@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/Inputs.h"
 
-#include "session/EqualSizes.h"
+#include "policy/EqualSizes.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -4,7 +4,7 @@
 #include "files/MappedFile.h"
 #include "inputs/InputSource.h"
 #include "inputs/NpyHeader.h"
-#include "session/IntegerAccess.h"
+#include "policy/IntegerAccess.h"
 
 #include <algorithm>
 #include <cstring>

@@ -3,7 +3,7 @@
 // Generates inputs, the same in every run.
 #include "inputs/InputSource.h"
 #include "inputs/SplitMix.h"
-#include "session/IntegerAccess.h"
+#include "policy/IntegerAccess.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>

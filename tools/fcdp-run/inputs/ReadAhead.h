@@ -3,7 +3,7 @@
 // Reads a rank's inputs while the rank computes.
 #pragma once
 
-#include "session/LossWeight.h"
+#include "policy/LossWeight.h"
 
 #include <condition_variable>
 #include <cstdint>

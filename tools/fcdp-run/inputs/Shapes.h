@@ -3,7 +3,7 @@
 // Finds the shape of a step that rows of files need.
 #pragma once
 
-#include "session/Padding.h"
+#include "policy/Padding.h"
 
 #include <map>
 #include <string>

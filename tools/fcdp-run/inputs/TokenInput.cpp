@@ -3,7 +3,7 @@
 // Reads raw files of tokens, split into consecutive windows.
 #include "files/MappedFile.h"
 #include "inputs/InputSource.h"
-#include "session/IntegerAccess.h"
+#include "policy/IntegerAccess.h"
 
 #include <stdexcept>
 

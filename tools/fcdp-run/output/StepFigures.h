@@ -4,7 +4,7 @@
 #pragma once
 
 #include "plan/StepPlan.h"
-#include "session/StepStats.h"
+#include "policy/StepStats.h"
 
 #include <chrono>
 #include <cstdint>

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "plan/StepPlan.h"
+#include "policy/StepStats.h"
 #include "profile/RankTraces.h"
-#include "session/StepStats.h"
 
 #include <memory>
 #include <string>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/InputCheck.h"
+#include "policy/InputCheck.h"
 
 #include "core/SessionError.h"
-#include "session/EqualSizes.h"
-#include "session/IntegerAccess.h"
+#include "policy/EqualSizes.h"
+#include "policy/IntegerAccess.h"
 
 #include <algorithm>
 #include <functional>

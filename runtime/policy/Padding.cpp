@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/Padding.h"
+#include "policy/Padding.h"
 
 #include "plan/TorchTypes.h"
-#include "session/InputCheck.h"
-#include "session/IntegerAccess.h"
-#include "session/LossWeight.h"
+#include "policy/InputCheck.h"
+#include "policy/IntegerAccess.h"
+#include "policy/LossWeight.h"
 
 #include <ATen/ops/full.h>
 #include <algorithm>

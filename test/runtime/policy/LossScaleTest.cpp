@@ -2,7 +2,7 @@
 //
 // The loss scale from step to step, and what is wrong in a text.
 // test/e2e/test_loss_scale.py compares it with torch.amp.GradScaler's.
-#include "session/LossScale.h"
+#include "policy/LossScale.h"
 
 #include <gtest/gtest.h>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/StepStats.h"
+#include "policy/StepStats.h"
 
-#include "session/LossWeight.h"
+#include "policy/LossWeight.h"
 
 #include <algorithm>
 #include <cmath>

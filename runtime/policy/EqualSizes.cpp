@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/EqualSizes.h"
+#include "policy/EqualSizes.h"
 
 namespace fcdp {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/LossWeight.h"
+#include "policy/LossWeight.h"
 
 #include "core/SessionError.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/Schedule.h"
+#include "policy/Schedule.h"
 
 #include <algorithm>
 #include <charconv>

@@ -2,7 +2,7 @@
 //
 // Schedules against their closed forms, and what is wrong in a text.
 // test/e2e/test_schedules.py compares them with PyTorch's.
-#include "session/Schedule.h"
+#include "policy/Schedule.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The rules of a step about the values and the sizes of its inputs.
-#include "session/InputRules.h"
-#include "session/EqualSizes.h"
+#include "policy/InputRules.h"
+#include "policy/EqualSizes.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/LossScale.h"
+#include "policy/LossScale.h"
 
 #include <charconv>
 #include <cmath>

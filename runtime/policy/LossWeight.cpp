@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/LossWeight.h"
+#include "policy/LossWeight.h"
 
 #include "core/SessionError.h"
-#include "session/IntegerAccess.h"
+#include "policy/IntegerAccess.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/LostUpdates.h"
+#include "policy/LostUpdates.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>

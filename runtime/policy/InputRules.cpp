@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "session/InputRules.h"
+#include "policy/InputRules.h"
 
 #include "plan/TorchTypes.h"
-#include "session/IntegerAccess.h"
+#include "policy/IntegerAccess.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>

@@ -143,6 +143,14 @@ UpdateCount countLostUpdates(const StepPlan &plan, Place place, double rate,
   return LostUpdateCounter(plan, place, rate, readShard).count();
 }
 
+UpdateCount sumOverRanks(const UpdateCount &own,
+                         const GatherOverRanks &gather) {
+  const double numbers[] = {own.elements, own.lost};
+  const std::vector<double> sums =
+      sumOverRanks(numbers, "count of updates that are lost", gather);
+  return {sums[0], sums[1]};
+}
+
 std::string describeLostUpdates(const UpdateCount &count, double rate) {
   if (count.lost == 0)
     return "";

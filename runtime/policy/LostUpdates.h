@@ -4,6 +4,7 @@
 #pragma once
 
 #include "plan/StepPlan.h"
+#include "policy/SumOverRanks.h"
 
 #include <cstddef>
 #include <functional>
@@ -32,6 +33,9 @@ using ReadShard = std::function<std::span<const std::byte>(size_t bucket)>;
 /// the rate (AdamW, also with 8 bits, and Lion) lose updates here.
 UpdateCount countLostUpdates(const StepPlan &plan, Place place, double rate,
                              const ReadShard &readShard);
+
+/// Returns the sum of the counts of all ranks.
+UpdateCount sumOverRanks(const UpdateCount &own, const GatherOverRanks &gather);
 
 /// Returns one line for people, or "" if nothing is lost.
 std::string describeLostUpdates(const UpdateCount &count, double rate);

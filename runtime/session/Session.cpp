@@ -236,8 +236,8 @@ void Session::Impl::makeStep() {
   }
   device = makeDevice(options, plan, *job, recorder.get());
   alarm.watch(job.get(), device.backend.get());
-  makeLossScale();
-  findWeights();
+  scaledLoss.start();
+  losses.emplace(plan, job->rank());
   paddings = makePaddings(plan, options.padding);
   inputRules = findInputRules(plan);
   step = std::make_unique<Step>(
@@ -304,9 +304,9 @@ void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
   RankStats stats;
   stats.learningRate = nextLearningRate();
   step->setLearningRate(stats.learningRate);
-  if (lossScale) {
-    stats.lossScale = lossScale->value();
-    step->setLossScale(lossScale->value(), !lossScale->scaling().isFixed());
+  if (const auto &scale = scaledLoss.scale()) {
+    stats.lossScale = scale->value();
+    step->setLossScale(scale->value(), !scale->scaling().isFixed());
   }
   stats.variant = needs.variant;
   const size_t count = plan.numStepInputs();
@@ -324,8 +324,7 @@ void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
   if (waited)
     stats.exposedSeconds = *device.backend->secondsWaited() - *waited;
   stats.skipped = step->isSkipped();
-  if (lossScale)
-    lossScale->update(step->isSkipped());
+  scaledLoss.update(step->isSkipped());
   countWork(stats, counted);
   unread.push_back(std::move(stats));
   ++numSteps;
@@ -488,7 +487,7 @@ static void copyInput(const TensorView &given, std::span<std::byte> out) {
 void Session::run(std::span<const TensorView> inputs) {
   impl->requireOpen();
   StepNeeds own = {checkInputs(impl->plan, inputs), 0};
-  own.weight = impl->sumOwnWeights(inputs);
+  own.weight = impl->losses->sumOwn(inputs);
   const size_t perBatch = impl->plan.numStepInputs();
   requireRules(impl->inputRules, impl->plan, inputs, 0, perBatch);
   const StepNeeds needs = agreeOnNeeds(own);
@@ -557,7 +556,8 @@ RankStats Session::read() {
       stats.seconds = secondsSince(impl->lastEnd);
       impl->lastEnd = SessionClock::now();
     }
-    impl->noteNonfinite(stats);
+    impl->nonfinite.note(stats, impl->numRead(), rank(),
+                         impl->scaledLoss.scale());
   });
   return stats;
 }

@@ -100,12 +100,12 @@ Session::loadCheckpoint(const std::string &path, const std::string &name) {
     std::vector<FileFact> files;
     auto problem = Impl::problemOf(SessionErrorCode::BadWeights, [&] {
       CheckpointReader reader(*found);
-      impl->takeRates(reader.index().job, *found + "/index.json.job");
-      impl->takeLossScale(reader.index().job, *found + "/index.json.job");
+      impl->rates.takeFrom(reader.index().job, *found + "/index.json.job");
+      impl->scaledLoss.takeFrom(reader.index().job, *found + "/index.json.job");
       StateChanges changes = fcdp::loadCheckpoint(
           impl->plan, place(), impl->options.seed, reader, *impl->step);
       const CheckpointIndex &index = reader.index();
-      loaded = {*found, index.step, Impl::withoutLossScale(index.job).dump(),
+      loaded = {*found, index.step, ScaledLoss::removeFrom(index.job).dump(),
                 changes, index.hasDigests()};
       files = {checkpointFiles(name, *found, index)};
     });
@@ -148,11 +148,12 @@ void Session::saveCheckpoint(const std::string &job,
                                    : "expected the folder for checkpoints to "
                                      "be opened before one is saved");
   impl->attemptTogether(SessionErrorCode::FileFailed, [&] {
-    impl->agree(impl->notFinite, "check of the losses before a checkpoint");
+    impl->agree(impl->nonfinite.noted(),
+                "check of the losses before a checkpoint");
     impl->begin();
-    impl->saver->save(impl->numSteps,
-                      impl->withLossScale(impl->withRates(std::move(settings))),
-                      best);
+    impl->saver->save(
+        impl->numSteps,
+        impl->scaledLoss.addTo(impl->rates.addTo(std::move(settings))), best);
   });
 }
 

@@ -11,7 +11,11 @@
 #include "job/Job.h"
 #include "job/PeerAlarm.h"
 #include "policy/InputRules.h"
+#include "policy/LearningRates.h"
+#include "policy/NonfiniteCheck.h"
 #include "policy/Padding.h"
+#include "policy/ScaledLoss.h"
+#include "policy/WeightedLosses.h"
 #include "session/Session.h"
 #include "session/StepProfile.h"
 #include "state/CheckpointSaver.h"
@@ -105,25 +109,7 @@ struct Session::Impl {
   /// write to it, all see it, and it has no checkpoints of later steps.
   void openRunFolder(const std::string &run);
 
-  /// Returns the job's settings with the learning rate and schedule that were
-  /// set.
-  nlohmann::json withRates(nlohmann::json job) const;
-  /// Takes the rate and schedule from the settings, if they have them. Throws
-  /// std::runtime_error, in which `origin` names their place.
-  void takeRates(const nlohmann::json &job, const std::string &origin);
-  double nextLearningRate() const;
-  /// Returns the rate that the schedule's factors apply to.
-  double baseLearningRate() const;
-
-  /// Makes the loss scale, if the step scales its loss. Throws Misuse if the
-  /// options require a scale that the step cannot have.
-  void makeLossScale();
-  void checkLossScale() const;
-  /// Return the job's settings with the loss scale, and without.
-  nlohmann::json withLossScale(nlohmann::json job) const;
-  static nlohmann::json withoutLossScale(nlohmann::json job);
-  /// Takes the loss scale from the settings, as takeRates does.
-  void takeLossScale(const nlohmann::json &job, const std::string &origin);
+  double nextLearningRate() const { return rates.rateAfter(numSteps); }
 
   void begin();
   /// Returns whether `own` is true on any rank. Collective.
@@ -134,9 +120,8 @@ struct Session::Impl {
   /// Throws InputMismatch if its values break a rule of the step.
   void fillInput(const FillInput &fill, size_t index, size_t input,
                  int64_t batch);
-  StepNeeds agreeOnNeeds(const StepNeeds &own);
-  /// Finds the inputs by which losses are weighted.
-  void findWeights();
+  /// Returns the function by which policies combine numbers of all ranks.
+  GatherOverRanks gatherOverRanks();
   /// Sets the weight of the loss of the micro-batch that was filled, and
   /// records it. `total` is the sum over all losses of the step.
   void weightLoss(int64_t microBatch, double total, RankStats &stats);
@@ -145,8 +130,6 @@ struct Session::Impl {
   /// Ends the session with InputMismatch if all losses have the weight 0.
   /// Collective. `what` is "step 3" or "the evaluation".
   void requireWeight(double total, const std::string &what);
-  /// Returns the sum of the weights of tensors that are the inputs of a step.
-  double sumOwnWeights(std::span<const TensorView> inputs) const;
   /// Ends the session with an error that all ranks have found, so that none
   /// waits for another.
   [[noreturn]] void endTogether(const SessionError &error);
@@ -158,11 +141,6 @@ struct Session::Impl {
   RankStats evaluate(int64_t batches, const FillInput &fill);
   /// Sets the memory, and the bytes since `before`, which it updates.
   void countWork(RankStats &stats, ByteCounters &before);
-  /// Returns the error with which an infinite or NaN number in a step ends the
-  /// session, or none.
-  std::optional<SessionError> nonfiniteError(const StepStats &stats) const;
-  /// Records nonfinite numbers of this rank in a step.
-  void noteNonfinite(const RankStats &stats);
   /// Returns the number of steps that were run and read.
   int64_t numRead() const { return numSteps - int64_t(unread.size()); }
 
@@ -196,11 +174,12 @@ struct Session::Impl {
   std::unique_ptr<CheckpointSaver> saver;
   /// The numbers of optimizer steps done, and of calls of `loadCheckpoint`.
   int64_t numSteps = 0, numLoads = 0;
-  /// None if it was not set.
-  std::optional<double> baseRate;
-  std::optional<Schedule> schedule;
-  /// None if the step does not scale its loss.
-  std::optional<LossScale> lossScale;
+  LearningRates rates{plan.learningRate()};
+  ScaledLoss scaledLoss{plan.scalesLoss(), options.lossScaling,
+                        options.onNonfinite};
+  NonfiniteCheck nonfinite{plan, options.onNonfinite};
+  /// None before the step is made.
+  std::optional<WeightedLosses> losses;
   /// The sum of the checksums of values that were set, independent of their
   /// order.
   uint64_t valuesSet = 0;
@@ -208,17 +187,12 @@ struct Session::Impl {
   /// for, by bucket.
   std::map<uint32_t, std::pair<std::string, int64_t>> updatesSet;
   std::deque<RankStats> unread;
-  /// The error of this rank's numbers in the steps that were read.
-  std::optional<SessionError> notFinite;
   /// On a GPU, the end of the step that was read last.
   SessionClock::time_point lastEnd;
   ByteCounters counted;
   std::vector<PadElement> paddings;
   /// The rule of each input of the plan.
   std::vector<InputRule> inputRules;
-  /// The index of the input that weights losses, among the inputs of a variant
-  /// and of the evaluation.
-  size_t stepWeight = 0, evaluationWeight = 0;
   uint64_t allocationsCounted = 0;
 };
 

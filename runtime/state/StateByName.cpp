@@ -4,7 +4,7 @@
 #include "checkpoint/Shards.h"
 #include "core/SessionError.h"
 #include "core/SumKernels.h"
-#include "state/NodeMean.h"
+#include "state/CommonPart.h"
 
 #include <algorithm>
 #include <cstring>

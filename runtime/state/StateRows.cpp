@@ -2,7 +2,7 @@
 #include "state/StateRows.h"
 
 #include "checkpoint/Shards.h"
-#include "state/NodeMean.h"
+#include "state/CommonPart.h"
 
 #include <algorithm>
 #include <cstring>

@@ -86,6 +86,20 @@ RUNTIME = """
     tools/fcdp-run
 """.split()
 
+# The folders that these folders of the runtime include. They are fewer than the order allows, so that each can be read
+# and tested without the rest: a policy needs no job, and a job needs no plan.
+USES = {
+    "files": "core",
+    "store": "core",
+    "transports": "core codec store",
+    "job": "include/fcdp core files store transports",
+    "policy": "core files plan",
+    "weights": "core files plan",
+    "checkpoint": "core files plan weights",
+    "device": "core streams store job cpu cuda nccl plan memory step",
+    "state": "core store job plan policy checkpoint step",
+}
+
 # Files of the runtime that the compiler may use: the links of a rank, the placement of buffers, the layout of
 # stored tensors, the texts that operators may take, the schema of the plan and the ABI.
 SHARED = {
@@ -212,6 +226,13 @@ def test_compiler_includes_only_downwards():
 
 def test_runtime_includes_only_downwards():
     assert not violations(INCLUDES, RUNTIME)
+
+
+@pytest.mark.parametrize("folder", USES)
+def test_folders_of_the_runtime_use_only_what_the_table_says(folder):
+    own = f"runtime/{folder}"
+    used = {layer_of(other, RUNTIME) for unit, all in INCLUDES.items() if layer_of(unit, RUNTIME) == own for other in all}
+    assert used - {own} == {f"runtime/{name}" for name in USES[folder].split()}
 
 
 def test_no_two_units_include_each_other():

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Combines values that each node has for itself.
+// Reads what ranks have in common of a state that each node may have for
+// itself.
 #pragma once
 
 #include "job/Job.h"

@@ -64,7 +64,7 @@ FakeStep nodeStep() {
   return fake;
 }
 
-class NodeMeanTest : public TwoRanksTest {
+class CommonPartTest : public TwoRanksTest {
 protected:
   SessionOptions node(uint32_t rank) const {
     SessionOptions options = oneOfTwo(rank, port);
@@ -94,7 +94,7 @@ protected:
   }
 };
 
-TEST_F(NodeMeanTest, IsTakenOfEveryPiece) {
+TEST_F(CommonPartTest, IsTakenOfEveryPiece) {
   // Three pieces, of which the last is shorter.
   SmallPieces small(3);
   object = loadStep(nodeStep().build(folder));

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Handles infinite and NaN numbers in a session.
-#include "session/SessionImpl.h"
+#include "policy/NonfiniteCheck.h"
 
 #include <cmath>
 #include <sstream>
@@ -27,53 +25,38 @@ std::string describeNonfinite(const StepPlan &plan, const Nonfinite &found) {
 } // namespace
 
 std::optional<SessionError>
-Session::Impl::nonfiniteError(const StepStats &stats) const {
+NonfiniteCheck::errorOf(const StepStats &stats,
+                        const std::optional<LossScale> &scale) const {
   std::ostringstream text;
   text << "step " << stats.step << ": ";
-  if (stats.skipped && lossScale && lossScale->isExhausted()) {
-    text << "numbers are infinite or NaN with the loss scale "
-         << lossScale->value() << ", and a smaller one cannot be used";
+  if (stats.skipped && scale && scale->isExhausted()) {
+    text << "numbers are infinite or NaN with the loss scale " << scale->value()
+         << ", and a smaller one cannot be used";
     return SessionError(SessionErrorCode::NotFinite, text.str());
   }
   // Gradients for which a step is skipped are not an error.
-  bool isSettled = stats.skipped && options.onNonfinite == OnNonfinite::Skip;
-  if (!stats.nonfinite || isSettled ||
-      options.onNonfinite == OnNonfinite::Continue)
+  bool isSettled = stats.skipped && onNonfinite == OnNonfinite::Skip;
+  if (!stats.nonfinite || isSettled || onNonfinite == OnNonfinite::Continue)
     return std::nullopt;
   text << describeNonfinite(plan, *stats.nonfinite);
   if (!stats.nonfinite->microBatch)
     text << ", and the loss is " << stats.loss;
-  if (options.onNonfinite == OnNonfinite::Skip)
+  if (onNonfinite == OnNonfinite::Skip)
     text << "; expected a step that is compiled with --clip-norm, which may be "
             "as large as 1e30, for steps to be skipped by their gradients";
   return SessionError(SessionErrorCode::NotFinite, text.str());
 }
 
-void Session::Impl::noteNonfinite(const RankStats &stats) {
-  if (notFinite)
+void NonfiniteCheck::note(const RankStats &own, int64_t step, uint32_t rank,
+                          const std::optional<LossScale> &scale) {
+  if (error)
     return;
   // This rank alone has the nonfinite number.
-  StepStats own = fcdp::combine({1, 1}, {stats});
-  own.step = numRead();
-  if (own.nonfinite)
-    own.nonfinite->rank = job->rank();
-  notFinite = nonfiniteError(own);
-}
-
-void Session::Impl::endTogether(const SessionError &error) {
-  if (saver)
-    saver->wait();
-  job->finish();
-  phase = Phase::Failed;
-  throw error;
-}
-
-void Session::requireFinite(const StepStats &stats) {
-  auto error = impl->nonfiniteError(stats);
-  impl->attempt(SessionErrorCode::Failed, [&] {
-    if (error)
-      impl->endTogether(*error);
-  });
+  StepStats stats = combine({1, 1}, {own});
+  stats.step = step;
+  if (stats.nonfinite)
+    stats.nonfinite->rank = rank;
+  error = errorOf(stats, scale);
 }
 
 } // namespace fcdp

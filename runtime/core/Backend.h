@@ -75,7 +75,7 @@ struct Collective {
   const std::byte *in;
   std::byte *out;
   /// reduce-scatter only: receives P chunks, as large as `in`.
-  std::byte *scratch;
+  std::byte *scratch = nullptr;
   /// Bytes of `in`. A gather writes P times as much to `out`; a reduction
   /// sends chunk r (bytes / P) to axis rank r.
   size_t bytes;
@@ -83,26 +83,26 @@ struct Collective {
   /// Reductions add in f32 in axis order and round once. A reduction over the
   /// world has the same bits as a reduction over local ranks, rounded to
   /// `inType`, followed by one over nodes.
-  DType inType, outType;
+  DType inType = DType::U8, outType = DType::U8;
   /// The operation of the plan, for messages: "all-gather of bucket 'blocks.0'
   /// over nodes (model.py:12)". It must outlive the backend.
   const char *what;
-  WireCode code;
+  WireCode code = WireCode::Raw;
   /// Memory for the messages of a coded collective: codedGatherBytes,
   /// codedReductionBytes or quantizedReductionBytes.
-  std::byte *messages;
+  std::byte *messages = nullptr;
   /// For Delta only: the result of the previous gather, as large as `out`, and
   /// the number of gathers before this one. If that is 0, the reference is not
   /// read.
-  const std::byte *reference;
-  uint64_t generation;
+  const std::byte *reference = nullptr;
+  uint64_t generation = 0;
   /// For Int8 and Int4 only: for each value of `in`, the error that messages
   /// have left out so far, which is added to the next message.
-  float *residual;
+  float *residual = nullptr;
   /// The padding of the bucket, which stays 0, because a checkpoint has only
   /// the values of parameters.
-  const PaddingRange *padding;
-  size_t numPaddings;
+  const PaddingRange *padding = nullptr;
+  size_t numPaddings = 0;
 };
 
 /// Bytes this rank has handed to the transport or copied since it started.

@@ -13,22 +13,12 @@ namespace {
 class AllGather final : public PreparedOp {
 public:
   AllGather(const plan::AllGatherT &op, const char *what, StepState &state)
-      : collective{toAxis(op.axis),
-                   toStream(op.stream),
-                   state.address(op.in),
-                   state.address(op.out),
-                   /*scratch=*/nullptr,
-                   op.in.bytes(),
-                   DType::U8,
-                   DType::U8,
-                   what,
-                   WireCode::Raw,
-                   /*messages=*/nullptr,
-                   /*reference=*/nullptr,
-                   /*generation=*/0,
-                   /*residual=*/nullptr,
-                   /*padding=*/nullptr,
-                   /*numPaddings=*/0} {}
+      : collective{.axis = toAxis(op.axis),
+                   .stream = toStream(op.stream),
+                   .in = state.address(op.in),
+                   .out = state.address(op.out),
+                   .bytes = op.in.bytes(),
+                   .what = what} {}
   void run(StepState &state) override { state.backend.allGather(collective); }
 
 private:
@@ -41,24 +31,20 @@ class DeltaGather final : public PreparedOp {
 public:
   DeltaGather(const plan::AllGatherT &op, const char *what, StepState &state)
       : gathers(state.gathers[op.bucket]),
-        collective{toAxis(op.axis),
-                   toStream(op.stream),
-                   state.address(op.in),
-                   state.address(op.out),
-                   /*scratch=*/nullptr,
-                   op.in.bytes(),
-                   toDType(state.plan.buckets[op.bucket]->wire),
-                   toDType(state.plan.buckets[op.bucket]->wire),
-                   what,
-                   WireCode::Delta,
-                   state.address(*op.messages),
-                   state.address(findState(*state.plan.buckets[op.bucket],
-                                           plan::StateRole::host)
-                                     ->buf()),
-                   /*generation=*/0,
-                   /*residual=*/nullptr,
-                   /*padding=*/nullptr,
-                   /*numPaddings=*/0} {}
+        collective{.axis = toAxis(op.axis),
+                   .stream = toStream(op.stream),
+                   .in = state.address(op.in),
+                   .out = state.address(op.out),
+                   .bytes = op.in.bytes(),
+                   .inType = toDType(state.plan.buckets[op.bucket]->wire),
+                   .outType = toDType(state.plan.buckets[op.bucket]->wire),
+                   .what = what,
+                   .code = WireCode::Delta,
+                   .messages = state.address(*op.messages),
+                   .reference =
+                       state.address(findState(*state.plan.buckets[op.bucket],
+                                               plan::StateRole::host)
+                                         ->buf())} {}
   void run(StepState &state) override {
     collective.generation = gathers++;
     state.backend.allGather(collective);
@@ -99,22 +85,21 @@ public:
   ReduceScatter(const plan::ReduceScatterT &op, const char *what,
                 StepState &state)
       : padding(paddingOfSlice(state.plan, op.bucket, state.place.local)),
-        collective{toAxis(op.axis),
-                   toStream(op.stream),
-                   state.address(op.in),
-                   state.address(op.out),
-                   op.scratch ? state.address(*op.scratch) : nullptr,
-                   op.in.bytes(),
-                   toDType(op.inType),
-                   toDType(op.outType),
-                   what,
-                   toWireCode(op.wire),
-                   op.messages ? state.address(*op.messages) : nullptr,
-                   /*reference=*/nullptr,
-                   /*generation=*/0,
-                   findResidual(op, state),
-                   padding.data(),
-                   padding.size()} {}
+        collective{.axis = toAxis(op.axis),
+                   .stream = toStream(op.stream),
+                   .in = state.address(op.in),
+                   .out = state.address(op.out),
+                   .scratch = op.scratch ? state.address(*op.scratch) : nullptr,
+                   .bytes = op.in.bytes(),
+                   .inType = toDType(op.inType),
+                   .outType = toDType(op.outType),
+                   .what = what,
+                   .code = toWireCode(op.wire),
+                   .messages =
+                       op.messages ? state.address(*op.messages) : nullptr,
+                   .residual = findResidual(op, state),
+                   .padding = padding.data(),
+                   .numPaddings = padding.size()} {}
   void run(StepState &state) override {
     state.backend.reduceScatter(collective);
   }

@@ -39,7 +39,7 @@ struct Command {
 
   Kind kind;
   union {
-    CopyCommand copy;
+    CopyCommand copy = {};
     AddCommand add;
     Collective collective;
     WaitCommand wait;

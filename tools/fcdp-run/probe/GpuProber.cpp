@@ -56,7 +56,7 @@ public:
   bool joinWorld() override;
 
 private:
-  void requireEqualGpus(const GpuFacts &facts);
+  void requireEqualGpus(const std::string &name, const GpuFacts &facts);
   GpuRequest makeRequest() const;
   /// Adds the groups along an axis, and the memory for their collectives.
   void addGroups(GpuRequest &request, Axis axis, uint32_t ranks) const;
@@ -103,7 +103,8 @@ std::string describeMeasurement() {
 }
 
 /// Throws unless all ranks have GPUs of one kind: a description has one device.
-void GpuProber::requireEqualGpus(const GpuFacts &facts) {
+void GpuProber::requireEqualGpus(const std::string &name,
+                                 const GpuFacts &facts) {
   std::string own = "compute capability " + std::to_string(facts.major) + "." +
                     std::to_string(facts.minor) + ", " +
                     std::to_string(facts.processors) + " multiprocessors, " +
@@ -113,8 +114,7 @@ void GpuProber::requireEqualGpus(const GpuFacts &facts) {
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != all[0])
       throw std::runtime_error(
-          "--probe-cluster: expected the same GPU on all ranks; rank 0 has one "
-          "of " +
+          name + ": expected the same GPU on all ranks; rank 0 has one of " +
           all[0] + ", rank " + std::to_string(rank) + " one of " + all[rank] +
           "; measure nodes of one kind at a time");
 }
@@ -160,7 +160,7 @@ GpuProber::GpuProber(const ProbeOptions &options, Job &job,
                      ProbedCluster &found)
     : Prober(job) {
   GpuFacts facts = inspectGpu(job.place());
-  requireEqualGpus(facts);
+  requireEqualGpus(options.name, facts);
   mostGathered = std::min(kMostGathered, facts.memory / kGatheredShare);
   GpuRequest request = makeRequest();
   device.timeoutSeconds = options.timeout;

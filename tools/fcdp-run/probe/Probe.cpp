@@ -3,10 +3,6 @@
 
 #include "cpu/MemoryLimit.h"
 #include "device/Gpu.h"
-#include "job/JobSetup.h"
-#include "output/Failure.h"
-#include "output/OutputFiles.h"
-#include "output/Progress.h"
 #include "probe/ProbeLinks.h"
 #include "probe/ProbedCluster.h"
 #include "probe/Prober.h"
@@ -15,7 +11,6 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
-#include <iostream>
 
 namespace fcdp::run {
 
@@ -65,11 +60,30 @@ void measureLinks(Prober &prober, LinkProbe &links, ProbedCluster &found) {
   found.spread.intraLatency = intra.latency;
 }
 
-void probeCluster(const ProbeOptions &options, Job &job) {
-  Progress progress(job.rank() == 0);
+} // namespace
+
+void requireProbe(const ProbeOptions &options) {
+  if (options.isForGpus)
+    requireGpus("--target=cuda");
+}
+
+JobOptions prepareProbe(const ProbeOptions &options, const Launch &launch) {
+  at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
+  JobOptions job = makeJobOptions(launch, options.timeout, options.interface);
+  // Ranks that run another kind of probe have another plan hash.
+  job.planHash = options.isForGpus ? "probe of GPUs" : "probe";
+  // Between GPUs, Gloo carries only small messages.
+  if (options.isForGpus)
+    job.nodeGroups = job.localGroups = {false, false};
+  return job;
+}
+
+void probeCluster(const ProbeOptions &options, Job &job,
+                  const ProbeReports &reports) {
   ProbedCluster found;
+  found.command = options.command;
   found.mesh = job.mesh();
-  progress.show("measuring memory and computing");
+  reports.onPart("memory and computing");
   std::unique_ptr<Prober> prober = options.isForGpus
                                        ? makeGpuProber(options, job, found)
                                        : makeCpuProber(job);
@@ -77,72 +91,23 @@ void probeCluster(const ProbeOptions &options, Job &job) {
   job.barrier("begin of the probe's computing");
   prober->measureComputing(found);
   LinkProbe links(*prober, job);
-  progress.show("measuring copies");
+  reports.onPart("copies");
   LinkScatter copies;
   found.h2d = links.measureCopies(StreamId::H2D, copies);
   found.d2h = links.measureCopies(StreamId::D2H, copies);
   found.spread.copies = copies.bandwidth;
   if (prober->limits().hasTwoMemories)
     found.hostBandwidth = links.measureBothWays(found.h2d, found.d2h);
-  progress.show("measuring links");
+  reports.onPart("links");
   measureLinks(*prober, links, found);
-  progress.show("measuring computing under load");
+  reports.onPart("computing under load");
   prober->measureUnderLoad(links, found);
-  progress.clear();
-  if (job.rank() == 0) {
-    // The description is printed, too, so that it is not lost if it cannot be
-    // written.
-    std::cout << toYaml(found) << std::flush;
-    writeWhole("--probe-cluster", options.path, toYaml(found));
-  }
+  reports.onPart("");
+  if (job.rank() == 0)
+    reports.onFound(toYaml(found));
   job.barrier("end of the probe");
   prober.reset();
   job.finish();
-}
-
-} // namespace
-
-/// Ends this rank after an error that another rank may have caused.
-[[noreturn]] static void failTransfer(Job &job, FailureExit &failureExit,
-                                      const std::string &message) {
-  std::string explained = job.explainFailure(message);
-  if (explained == message)
-    failureExit.own(message);
-  failureExit.shared(explained);
-}
-
-void runProbe(const ProbeOptions &options, const Launch &launch) {
-  if (options.isForGpus)
-    requireGpus("--target=cuda");
-  uint32_t rank = worldRank(launch.mesh, launch.place);
-  OutputFiles outputs({{"--probe-cluster", options.path}});
-  if (rank == 0)
-    outputs.open();
-  at::set_num_threads(threadsPerRank(options.threads, launch.mesh.locals));
-  FailureExit failureExit(launch.isOwnStore, [&] {
-    if (rank == 0)
-      outputs.cleanUp();
-  });
-  JobOptions jobOptions =
-      makeJobOptions(launch, options.timeout, options.interface);
-  jobOptions.onFailure = [&](const std::string &message) {
-    failureExit.shared(message);
-  };
-  jobOptions.onStranger = printWarning;
-  // Ranks that run another kind of probe have another plan hash.
-  jobOptions.planHash = options.isForGpus ? "probe of GPUs" : "probe";
-  // Between GPUs, Gloo carries only small messages.
-  if (options.isForGpus)
-    jobOptions.nodeGroups = jobOptions.localGroups = {false, false};
-  std::unique_ptr<Job> job = joinJob(jobOptions);
-  try {
-    probeCluster(options, *job);
-  } catch (const TransportError &error) {
-    failTransfer(*job, failureExit, error.what());
-  } catch (const std::exception &error) {
-    job->publishFailure(error.what());
-    failureExit.own(error.what());
-  }
 }
 
 } // namespace fcdp::run

@@ -9,15 +9,17 @@
 namespace fcdp::run {
 
 struct ProbeOptions {
-  /// The file that rank 0 writes.
-  std::string path;
   /// Whether GPUs are measured instead of CPUs.
   bool isForGpus = false;
-  std::optional<int> threads;
+  std::optional<int> threads = std::nullopt;
   /// The time limit of waits for other ranks, in seconds.
-  std::optional<double> timeout;
+  std::optional<double> timeout = std::nullopt;
   /// The network interface for traffic between ranks.
-  std::string interface;
+  std::string interface = "";
+  /// The name of the probe at the beginning of messages.
+  std::string name = "--probe-cluster";
+  /// The command that the description names.
+  std::string command = "fcdp-run --probe-cluster";
 };
 
 } // namespace fcdp::run

@@ -257,8 +257,8 @@ std::string toYaml(const ProbedCluster &cluster) {
   auto note = [](const std::optional<SharedLink> &link, const char *why) {
     return link ? "" : " # not measured: " + std::string(why);
   };
-  std::string text = "# Measured by fcdp-run --probe-cluster, with all ranks "
-                     "at work at once.\n";
+  std::string text = "# Measured by " + cluster.command +
+                     ", with all ranks at work at once.\n";
   if (cluster.gpu)
     text += "# " + cluster.gpu->measured + "\n";
   text += "name: probed\n";

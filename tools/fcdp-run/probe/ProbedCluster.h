@@ -106,6 +106,8 @@ struct ProbedSpread {
 };
 
 struct ProbedCluster {
+  /// The command that has measured.
+  std::string command = "fcdp-run --probe-cluster";
   Mesh mesh;
   /// Bytes of a rank's device and of a node's host memory.
   uint64_t deviceMemory = 0, hostMemory = 0;

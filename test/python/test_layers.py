@@ -78,11 +78,11 @@ RUNTIME = """
     runtime/state
     runtime/session
     runtime/embed
+    tools/probe
     tools/fcdp-run/output
     tools/fcdp-run/launch
     tools/fcdp-run/inputs
     tools/fcdp-run/profile
-    tools/fcdp-run/probe
     tools/fcdp-run
 """.split()
 
@@ -137,7 +137,7 @@ NAME_COLLECTIVES = {
     "lib/Conversion/PlanOps": "fills a table for each operation",
 }
 
-INCLUDE_FOLDERS = ["", "include", "runtime", "runtime/include", "lib/Transforms", "tools/fcdp-run"]
+INCLUDE_FOLDERS = ["", "include", "runtime", "runtime/include", "lib/Transforms", "tools", "tools/fcdp-run"]
 
 
 def unit_of(path):

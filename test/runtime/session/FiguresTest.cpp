@@ -3,6 +3,7 @@
 // Tests what fcdp-run says about a step.
 #include "output/EventFile.h"
 #include "output/StepText.h"
+#include "profile/RankTraces.h"
 
 #include <cmath>
 #include <filesystem>
@@ -137,6 +138,17 @@ TEST(EventFileTest, NamesAFolderThatItCannotMake) {
     }
   }
   std::filesystem::remove(path);
+}
+
+TEST(RankTraces, AreOfAllRanksOrOfSome) {
+  EXPECT_EQ(chooseTraced(1, 0, 10), (std::vector<uint32_t>{0}));
+  EXPECT_EQ(chooseTraced(4, 3, 10), (std::vector<uint32_t>{0, 1, 2, 3}));
+  // A million spans at most, the slowest rank among them.
+  EXPECT_EQ(chooseTraced(64, 5, 1 << 18),
+            (std::vector<uint32_t>{0, 5, 16, 32}));
+  EXPECT_EQ(chooseTraced(64, 0, 1 << 18),
+            (std::vector<uint32_t>{0, 16, 32, 48}));
+  EXPECT_EQ(chooseTraced(64, 63, 1 << 22), (std::vector<uint32_t>{0, 63}));
 }
 
 } // namespace

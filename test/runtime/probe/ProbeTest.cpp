@@ -6,7 +6,6 @@
 #include "probe/ProbeSustained.h"
 #include "probe/ProbedCluster.h"
 #include "probe/Steady.h"
-#include "profile/RankTraces.h"
 #include "session/OverRanks.h"
 
 #include <ATen/record_function.h>
@@ -94,17 +93,6 @@ TEST(OverRanks, Medians) {
   EXPECT_EQ(medianOf({3, 1, 2}), 2);
   EXPECT_EQ(medianOf({4, 1, 3, 2}), 2.5);
   EXPECT_EQ(medianOf({7}), 7);
-}
-
-TEST(RankTraces, AreOfAllRanksOrOfSome) {
-  EXPECT_EQ(chooseTraced(1, 0, 10), (std::vector<uint32_t>{0}));
-  EXPECT_EQ(chooseTraced(4, 3, 10), (std::vector<uint32_t>{0, 1, 2, 3}));
-  // A million spans at most, the slowest rank among them.
-  EXPECT_EQ(chooseTraced(64, 5, 1 << 18),
-            (std::vector<uint32_t>{0, 5, 16, 32}));
-  EXPECT_EQ(chooseTraced(64, 0, 1 << 18),
-            (std::vector<uint32_t>{0, 16, 32, 48}));
-  EXPECT_EQ(chooseTraced(64, 63, 1 << 22), (std::vector<uint32_t>{0, 63}));
 }
 
 namespace {

@@ -43,7 +43,11 @@ def check(workshop: Workshop, path: Path, nodes: int, local: int) -> dict:
 @pytest.mark.parametrize("nodes, local", [(1, 1), (2, 1), (1, 2), (2, 2)])
 def test_describes_any_mesh(workshop: Workshop, tmp_path: Path, nodes: int, local: int) -> None:
     path = tmp_path / "cluster.yaml"
-    printed = tool(BIN / "fcdp-run", f"--probe-cluster={path}", f"--nodes={nodes}", f"--ranks-per-node={local}")
+    # Both programs do the same.
+    is_own = (nodes, local) == (1, 2)
+    command = [BIN / "fcdp-probe", path] if is_own else [BIN / "fcdp-run", f"--probe-cluster={path}"]
+    printed = tool(*command, f"--nodes={nodes}", f"--ranks-per-node={local}")
+    assert printed.startswith(f"# Measured by {'fcdp-probe' if is_own else 'fcdp-run --probe-cluster'}, with all ranks")
     check(workshop, path, nodes, local)
     assert path.read_text() in printed
     assert ("not measured: there is one node" in printed) == (nodes == 1)
@@ -78,6 +82,19 @@ def test_between_hosts(workshop: Workshop, tmp_path: Path) -> None:
 def test_refuses(options: list[str], message: str) -> None:
     with pytest.raises(ToolError, match=f"error: {message}"):
         tool(BIN / "fcdp-run", *options)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ([], "FILE is required; see fcdp-probe --help"),
+        (["c.yaml", "--rank-per-node=2"], r"unknown option '--rank-per-node=2'; did you mean '--ranks-per-node=2'\?; see fcdp-probe --help"),
+        (["absent/c.yaml", "--nodes=2"], "probe absent/c.yaml: cannot write to "),
+    ],
+)
+def test_program_refuses(options: list[str], message: str) -> None:
+    with pytest.raises(ToolError, match=f"fcdp-probe: error: {message}"):
+        tool(BIN / "fcdp-probe", *options)
 
 
 def test_leaves_what_was_there_if_a_rank_does_not_come(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def link(site: Path, *names: str) -> None:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The Python of a fresh virtual environment with the wheel and the packages that its metadata name."""
-    if not all((BIN / name).exists() for name in ("fcdp-compile", "fcdp-opt", "fcdp-translate", "fcdp-sim", "fcdp-cluster", "fcdp-run")):
+    if not all((BIN / name).exists() for name in ("fcdp-compile", "fcdp-opt", "fcdp-translate", "fcdp-sim", "fcdp-cluster", "fcdp-run", "fcdp-probe")):
         pytest.skip("not all of the wheel's tools are built")
     if not can_install():
         pytest.skip("the packages of scripts/wheel-requirements.txt cannot be installed here")

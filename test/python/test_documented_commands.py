@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/bin"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/rationale").glob("*.md"))]
-TOOLS = ("fcdp-run", "fcdp-compile", "fcdp-sim", "fcdp-opt", "fcdp-translate", "fcdp-cluster", "fcdp-ckpt")
+TOOLS = ("fcdp-run", "fcdp-probe", "fcdp-compile", "fcdp-sim", "fcdp-opt", "fcdp-translate", "fcdp-cluster", "fcdp-ckpt")
 
 
 @cache

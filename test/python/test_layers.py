@@ -84,6 +84,7 @@ RUNTIME = """
     tools/fcdp-run/inputs
     tools/fcdp-run/profile
     tools/fcdp-run
+    tools/fcdp-probe
 """.split()
 
 # The folders that these folders of the runtime include. They are fewer than the order allows, so that each can be read

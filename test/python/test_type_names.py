@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPILER = ("include/fcdp", "lib", "dialects")
-RUNTIME = ("runtime", "tools/probe", "tools/fcdp-run")
+RUNTIME = ("runtime", "tools/probe", "tools/fcdp-run", "tools/fcdp-probe")
 TOKEN = re.compile(
     r"namespace\s+(?P<namespace>[\w:]*)\s*\{"
     r"|\b(?:class|struct|enum)\s+(?:class\s+)?(?P<type>\w+)[^;{}()]*\{"

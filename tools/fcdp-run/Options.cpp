@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Options.h"
 
-#include "Suggestion.h"
+#include "CommandLine.h"
 #include "weights/AdapterFiles.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <iostream>
 #include <map>
 #include <stdexcept>
 
@@ -62,49 +60,6 @@ InputOption splitInput(const std::string &option, const std::string &text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-/// Describes the first argument that no option takes.
-std::string describeExtra(const CLI::App &app, const std::string &otherwise) {
-  std::vector<std::string> known;
-  for (const CLI::Option *option : app.get_options())
-    for (const std::string &name : option->get_lnames())
-      known.push_back(name);
-  for (const std::string &argument : app.remaining()) {
-    const size_t begin = argument.find_first_not_of('-');
-    if (begin == 0 || begin == argument.npos)
-      continue;
-    const size_t end = std::min(argument.find('='), argument.size());
-    const std::string near =
-        nearestName(argument.substr(begin, end - begin), known);
-    return "unknown option '" + argument + "'" +
-           (near.empty()
-                ? ""
-                : "; did you mean '--" + near + argument.substr(end) + "'?");
-  }
-  return otherwise;
-}
-
-/// Lets all options of integers accept whole numbers with an exponent, such as
-/// `1e6`. Other texts stay as they are, for the option's own check.
-void takeExponents(CLI::App &app) {
-  CLI::Validator expand(
-      [](std::string &text) {
-        constexpr double most = double(int64_t(1) << 53);
-        double number;
-        const char *end = text.data() + text.size();
-        auto read = std::from_chars(text.data(), end, number);
-        if (text.find_first_of("eE") != text.npos && read.ec == std::errc() &&
-            read.ptr == end && std::fabs(number) <= most &&
-            std::trunc(number) == number)
-          text = std::to_string(int64_t(number));
-        return std::string();
-      },
-      "");
-  for (CLI::Option *option : app.get_options())
-    if (option->get_type_name().starts_with("INT") ||
-        option->get_type_name().starts_with("UINT"))
-      option->transform(expand);
-}
-
 void checkWhatIsRun(const Options &options, const std::string &target) {
   if (options.reportsEnvironment)
     return;
@@ -129,28 +84,12 @@ void checkWhatIsRun(const Options &options, const std::string &target) {
                              "output file of a step");
 }
 
-void checkRanks(const Options &options) {
-  constexpr uint64_t most = 1 << 16;
-  uint64_t ranks =
-      uint64_t(options.nodes.value_or(1)) * options.ranksPerNode.value_or(1);
-  if (ranks > most)
-    throw std::runtime_error("--nodes, --ranks-per-node: expected at most " +
-                             std::to_string(most) + " ranks, got " +
-                             std::to_string(ranks));
-}
-
 void checkRate(const Options &options) {
   double rate = options.learningRate.value_or(0);
   if (!std::isfinite(rate) || rate < 0)
     throw std::runtime_error(
         "--lr: expected a finite rate of at least 0, got " +
         std::to_string(rate));
-}
-
-void checkTimeout(const Options &options) {
-  // A comparison with NaN is false, so a range does not refuse it.
-  if (std::isnan(options.timeout.value_or(0)))
-    throw std::runtime_error("--timeout: expected 1 to 1e6 seconds, got NaN");
 }
 
 void checkCheckpoints(const Options &options) {
@@ -304,12 +243,7 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "Evaluate this many batches on each rank; default: as many as "
                  "give each rank other rows, or 1 if all inputs are random")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 40));
-  app.add_option("--nodes", options.nodes,
-                 "Start the ranks of this many nodes on this machine")
-      ->check(CLI::Range(1, 1 << 16));
-  app.add_option("--ranks-per-node", options.ranksPerNode,
-                 "Start this many ranks for each node")
-      ->check(CLI::Range(1, 1 << 16));
+  addRankOptions(app, options.nodes, options.ranksPerNode);
   app.add_option("--json", options.json,
                  "Append one JSON object per step to this file, which can be "
                  "read at any time. A run that resumes keeps the lines of the "
@@ -418,22 +352,10 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       "that the run resumes from, or init=65536,growth=2,backoff=0.5,"
       "interval=2000, as torch.amp.GradScaler. A run that resumes goes on with "
       "the checkpoint's scale, not with init");
-  app.add_option("--threads", options.threads,
-                 "Use this many threads per rank; default: cores / ranks of "
-                 "this machine")
-      // The launcher of all ranks adds its own value to the user's.
-      ->take_last()
-      ->check(CLI::Range(1, 1 << 16));
+  addThreads(app, options.threads);
   app.add_option("--seed", options.seed,
                  "Start the random state of rank r from seed + r; default: 0");
-  app.add_option("--timeout", options.timeout,
-                 "Wait this many seconds for other ranks; default: 60 to join, "
-                 "300 in a collective. A rank that is silent for a tenth of "
-                 "it, but for at least 6 and at most 60 seconds, counts as "
-                 "dead; default: 30")
-      ->check(CLI::Range(1.0, 1e6));
-  app.add_option("--interface", options.interface,
-                 "Use this network interface for traffic between ranks");
+  addNetworkOptions(app, options.timeout, options.interface);
   app.add_flag("--deterministic", options.deterministic,
                "Make operators give the same bits in each run on the same "
                "device, which makes some slower; an operator that cannot ends "
@@ -454,19 +376,8 @@ std::optional<Options> parseOptions(int argc, char **argv) {
                  "no effect on the CPU. off (default): launch operators one by "
                  "one")
       ->check(CLI::IsMember({"auto", "off"}));
-  takeExponents(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp &) {
-    std::cout << app.help();
+  if (!parseArguments(app, argc, argv))
     return std::nullopt;
-  } catch (const CLI::ExtrasError &error) {
-    throw std::runtime_error(describeExtra(app, error.what()) +
-                             "; see fcdp-run --help");
-  } catch (const CLI::ParseError &error) {
-    throw std::runtime_error(std::string(error.what()) +
-                             "; see fcdp-run --help");
-  }
   for (const std::string &text : inputs)
     options.inputs.push_back(splitInput("--input", text));
   for (const std::string &text : padding)
@@ -489,9 +400,9 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       (whichOption->count() != 0 || !options.params.like.empty()))
     throw std::runtime_error(
         "--params, --params-like: expected --params-out, too");
-  checkRanks(options);
+  checkRanks(options.nodes, options.ranksPerNode);
   checkRate(options);
-  checkTimeout(options);
+  checkTimeout(options.timeout);
   checkCheckpoints(options);
   checkWhatIsRun(options, target);
   options.probesGpus = target == "cuda";

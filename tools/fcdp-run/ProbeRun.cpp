@@ -26,23 +26,23 @@ namespace {
 /// Measures and, on rank 0, prints and writes the description.
 void measure(const ProbeRun &run, Job &job) {
   Progress progress(job.rank() == 0);
-  probeCluster(run.options, job,
-               {[&](const std::string &part) {
-                  if (part.empty())
-                    progress.clear();
-                  else
-                    progress.show("measuring " + part);
-                },
-                [&](const std::string &description) {
-                  // It is printed, too, so that it is not lost if it cannot be
-                  // written.
-                  std::cout << description << std::flush;
-                  writeWhole(run.options.name, run.path, description);
-                }});
+  probe::probeCluster(run.options, job,
+                      {[&](const std::string &part) {
+                         if (part.empty())
+                           progress.clear();
+                         else
+                           progress.show("measuring " + part);
+                       },
+                       [&](const std::string &description) {
+                         // It is printed, too, so that it is not lost if it
+                         // cannot be written.
+                         std::cout << description << std::flush;
+                         writeWhole(run.options.name, run.path, description);
+                       }});
 }
 
 int probeOnRank(const ProbeRun &run, const Launch &launch) {
-  requireProbe(run.options);
+  probe::requireProbe(run.options);
   uint32_t rank = worldRank(launch.mesh, launch.place);
   OutputFiles outputs({{run.options.name, run.path}});
   if (rank == 0)
@@ -51,7 +51,7 @@ int probeOnRank(const ProbeRun &run, const Launch &launch) {
     if (rank == 0)
       outputs.cleanUp();
   });
-  JobOptions jobOptions = prepareProbe(run.options, launch);
+  JobOptions jobOptions = probe::prepareProbe(run.options, launch);
   jobOptions.onFailure = [&](const std::string &message) {
     failureExit.shared(message);
   };
@@ -78,7 +78,7 @@ int runProbe(const ProbeRun &run, const std::optional<Launch> &launch) {
   }
   const Mesh mesh = asked.meshOr(Mesh());
   if (mesh.size() == 1)
-    return probeOnRank(run, onlyRank("fcdp-run"));
+    return probeOnRank(run, onlyRank(programName()));
   ProbeRun ofRank = run;
   ofRank.options.threads = threadsPerRank(run.options.threads, mesh.size());
   return startRanks(

@@ -12,7 +12,7 @@
 namespace fcdp::run {
 
 struct ProbeRun {
-  ProbeOptions options;
+  probe::ProbeOptions options;
   /// The file that rank 0 writes.
   std::string path;
   /// The nodes and ranks that this process starts; none for one.

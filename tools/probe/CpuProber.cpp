@@ -16,7 +16,7 @@
 #include <functional>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -288,4 +288,4 @@ std::unique_ptr<Prober> makeCpuProber(Job &job) {
   return std::make_unique<CpuProber>(job);
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

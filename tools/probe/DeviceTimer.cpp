@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// The seconds of work before the work that is measured.
 static constexpr double kBacklogSeconds = 4e-3;
@@ -46,4 +46,4 @@ Work makeBacklog(c10::Device device, const DeviceTimer &time) {
   }
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -6,7 +6,7 @@
 #include <c10/core/Device.h>
 #include <functional>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 using Work = std::function<void()>;
 /// Returns the seconds that a device takes for the second piece of work, which
@@ -28,4 +28,4 @@ double withoutGap(double seconds, double gap);
 /// stream.
 Work makeBacklog(c10::Device device, const DeviceTimer &time);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

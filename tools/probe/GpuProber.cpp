@@ -17,7 +17,7 @@
 #include <stdexcept>
 #include <torch/headeronly/version.h>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -371,4 +371,4 @@ std::unique_ptr<Prober> makeGpuProber(const ProbeOptions &options, Job &job,
   return std::make_unique<GpuProber>(options, job, found);
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -68,4 +68,4 @@ uint32_t countSharers(double slowdown, uint32_t ranks) {
   return nearest;
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// The time of sending `bytes`.
 struct TimedSize {
@@ -45,4 +45,4 @@ std::vector<TimedSize> withoutBursts(const std::vector<TimedSize> &times);
 /// and all times are above 0.
 LinkFigures fitLink(const std::vector<TimedSize> &times);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <functional>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -110,4 +110,4 @@ void probeCluster(const ProbeOptions &options, Job &job,
   job.finish();
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// Functions that a probe calls while it runs.
 struct ProbeReports {
@@ -35,4 +35,4 @@ JobOptions prepareProbe(const ProbeOptions &options, const Launch &launch);
 void probeCluster(const ProbeOptions &options, Job &job,
                   const ProbeReports &reports);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

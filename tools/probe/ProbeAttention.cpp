@@ -18,7 +18,7 @@
 #include <array>
 #include <cmath>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -205,4 +205,4 @@ AttentionFigures measureAttention(const AttentionProbe &probe,
   return found;
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

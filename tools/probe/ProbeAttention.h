@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 enum class AttentionKernel { Flash, Cudnn, Efficient };
 
@@ -36,4 +36,4 @@ AttentionFigures measureAttention(const AttentionProbe &probe,
                                   const DeviceTimer &time, const Work &before,
                                   double gap);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -19,7 +19,7 @@
 #include <cmath>
 #include <random>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -115,4 +115,4 @@ SteadyTime timeOfCodedByte(const SteadyTimer &time) {
               2 * double(bytes.size()));
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

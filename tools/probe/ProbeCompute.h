@@ -9,7 +9,7 @@
 
 #include <functional>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// Returns the time of `work`, which was done once before. All ranks call it at
 /// the same time and get the same time.
@@ -35,4 +35,4 @@ SteadyTime timeOfLaunch(const SteadyTimer &time);
 /// coding it as a difference and decoding it.
 SteadyTime timeOfCodedByte(const SteadyTimer &time);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -9,7 +9,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 static constexpr int kIssuedOperators = 200;
 
@@ -36,4 +36,4 @@ IssueRates measureIssue(c10::Device device, const Work &finish) {
   return rates;
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

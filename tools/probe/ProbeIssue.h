@@ -6,7 +6,7 @@
 #include "probe/DeviceTimer.h"
 #include "probe/ProbedCluster.h"
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// Returns the host's seconds for issuing an operator, and one that makes a
 /// view, to the device. `finish` waits for the device.
@@ -16,4 +16,4 @@ IssueRates measureIssue(c10::Device device, const Work &finish);
 /// not counted.
 double secondsToIssue(int count, const Work &call, const Work &finish);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

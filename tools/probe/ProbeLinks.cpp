@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -211,4 +211,4 @@ std::optional<double> LinkProbe::measureBothWays(const SharedLink &h2d,
          std::min(both, load + store);
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

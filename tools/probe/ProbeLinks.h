@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// The scatter of the times of a link's largest and of its least transfers, as
 /// takeSteady returns it.
@@ -70,4 +70,4 @@ private:
   Job &job;
 };
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

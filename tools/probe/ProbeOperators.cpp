@@ -9,7 +9,7 @@
 #include <ATen/ops/ones.h>
 #include <algorithm>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -59,4 +59,4 @@ OperatorRates measureOperators(c10::Device device,
   return rates;
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

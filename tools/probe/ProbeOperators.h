@@ -8,7 +8,7 @@
 
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// Returns rates of memory and of products of these types, and the gap between
 /// two kernels. Copies access at most `mostBytes`. Before each measurement the
@@ -18,4 +18,4 @@ OperatorRates measureOperators(c10::Device device,
                                const std::vector<DType> &types,
                                const DeviceTimer &time, size_t mostBytes);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

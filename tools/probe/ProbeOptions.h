@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 struct ProbeOptions {
   /// Whether GPUs are measured instead of CPUs.
@@ -22,4 +22,4 @@ struct ProbeOptions {
   std::string command = "fcdp-run --probe-cluster";
 };
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

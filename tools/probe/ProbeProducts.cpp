@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// The seconds of a product after which no larger one is tried.
 static constexpr double kLongProduct = 5e-3;
@@ -76,4 +76,4 @@ std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
   return products;
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// Returns the reason why the device cannot multiply matrices of `type`, in
 /// libtorch's words, or an empty string if it can.
@@ -33,4 +33,4 @@ std::vector<ProbedProduct> measureProducts(c10::Device device, DType type,
                                            const DeviceTimer &time,
                                            const Work &before, double gap);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

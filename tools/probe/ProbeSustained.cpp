@@ -10,7 +10,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -72,4 +72,4 @@ SustainedFigures measureSustained(c10::Device device,
           findVariation(ofRanks)};
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

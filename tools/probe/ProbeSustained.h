@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// Returns the seconds of the work on the device of each rank. All ranks get
 /// the same numbers.
@@ -27,4 +27,4 @@ SustainedFigures measureSustained(c10::Device device,
 /// if they are too few.
 std::optional<double> findVariation(const std::vector<double> &seconds);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

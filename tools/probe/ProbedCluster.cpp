@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -293,4 +293,4 @@ std::string toYaml(const ProbedCluster &cluster) {
   return text + describeSpread(cluster);
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

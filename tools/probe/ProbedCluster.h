@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// The times of collectives along one axis, by the bytes that a rank sends.
 struct ProbedCollectives {
@@ -142,4 +142,4 @@ struct ProbedCluster {
 /// Returns the description in the form that --cluster reads.
 std::string toYaml(const ProbedCluster &cluster);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

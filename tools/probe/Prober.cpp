@@ -3,7 +3,7 @@
 
 #include "session/OverRanks.h"
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 Prober::~Prober() = default;
 
@@ -18,4 +18,4 @@ double Prober::mean(double own) {
                           job.gather({&own, 1}, "exchange of the probe"));
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -13,7 +13,7 @@
 #include <initializer_list>
 #include <memory>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// The bytes of a rank's host memory, and the least of its device memory,
 /// between which copies are measured. They exceed caches.
@@ -87,4 +87,4 @@ std::unique_ptr<Prober> makeCpuProber(Job &job);
 std::unique_ptr<Prober> makeGpuProber(const ProbeOptions &options, Job &job,
                                       ProbedCluster &found);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -5,7 +5,7 @@
 
 #include <ATen/ops/empty.h>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
                             int64_t columns) {
@@ -13,4 +13,4 @@ at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
   return at::empty({rows, columns}, options).normal_();
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 inline constexpr int64_t kLeastRowsOfGpu = 128, kMostRowsOfGpu = 8192;
 
@@ -16,4 +16,4 @@ inline constexpr int64_t kLeastRowsOfGpu = 128, kMostRowsOfGpu = 8192;
 at::Tensor makeRandomMatrix(c10::Device device, DType type, int64_t rows,
                             int64_t columns);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

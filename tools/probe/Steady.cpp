@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 namespace {
 
@@ -46,4 +46,4 @@ SteadyTime takeSteady(const std::function<double()> &sample, size_t least,
   }
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

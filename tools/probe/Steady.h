@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <functional>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 struct SteadyTime {
   double seconds = 0; ///< the median of the samples
@@ -26,4 +26,4 @@ constexpr size_t kLeastSamples = 5, kMostSamples = 15;
 SteadyTime takeSteady(const std::function<double()> &sample,
                       size_t least = kLeastSamples, size_t most = kMostSamples);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -3,7 +3,7 @@
 
 #include <c10/util/Exception.h>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 std::string tryWork(const std::function<void()> &work) {
   try {
@@ -16,4 +16,4 @@ std::string tryWork(const std::function<void()> &work) {
   }
 }
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -4,10 +4,10 @@
 #include <functional>
 #include <string>
 
-namespace fcdp::run {
+namespace fcdp::probe {
 
 /// Runs `work`. Returns the first line of libtorch's error, or an empty string
 /// if there is none.
 std::string tryWork(const std::function<void()> &work);
 
-} // namespace fcdp::run
+} // namespace fcdp::probe

@@ -15,7 +15,7 @@
 #include <set>
 
 using namespace fcdp;
-using namespace fcdp::run;
+using namespace fcdp::probe;
 
 TEST(LinkFit, FindsLatencyAndBandwidth) {
   std::vector<TimedSize> times;

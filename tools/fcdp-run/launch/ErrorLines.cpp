@@ -8,7 +8,7 @@
 namespace fcdp::run {
 
 void ErrorLines::pass(const std::string &line) {
-  if (line.find(kErrorPrefix) != std::string::npos) {
+  if (line.find(errorPrefix()) != std::string::npos) {
     if (isPrinted)
       return;
     isPrinted = true;
@@ -34,8 +34,8 @@ bool ErrorLines::readFrom(int pipe, std::string &rest) {
     rest.erase(0, end + 1);
   }
   // Progress has no line end.
-  bool mayBeError = std::string(kErrorPrefix).starts_with(rest) ||
-                    rest.find(kErrorPrefix) != rest.npos;
+  const std::string prefix = errorPrefix();
+  bool mayBeError = prefix.starts_with(rest) || rest.find(prefix) != rest.npos;
   if (!rest.empty() && (isAtEnd || !mayBeError)) {
     pass(rest);
     rest.clear();

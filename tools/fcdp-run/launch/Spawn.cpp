@@ -117,7 +117,7 @@ struct Child {
 void leaveLauncher(uint32_t rank, pid_t launcher, int errors,
                    const sigset_t &signals) {
   // Sets the name that `ps` and `top` show: "fcdp-run-12".
-  prctl(PR_SET_NAME, ("fcdp-run-" + std::to_string(rank)).c_str());
+  prctl(PR_SET_NAME, (programName() + ("-" + std::to_string(rank))).c_str());
   // The process does not outlive its parent, even if that is killed.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher)
@@ -135,7 +135,7 @@ constexpr const char *kLoopback = "127.0.0.1";
 Launch launchOf(const Mesh &mesh, uint32_t rank, uint16_t port,
                 const std::string &secret) {
   Launch launch;
-  launch.launcher = "fcdp-run";
+  launch.launcher = programName();
   launch.mesh = mesh;
   launch.place = placeOf(mesh, rank);
   launch.rank = rank;

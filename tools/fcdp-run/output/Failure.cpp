@@ -11,6 +11,13 @@
 
 namespace fcdp::run {
 
+static const char *ownName = "fcdp-run";
+
+void setProgramName(const char *name) { ownName = name; }
+const char *programName() { return ownName; }
+
+std::string errorPrefix() { return std::string(ownName) + ": error: "; }
+
 static void printLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   const std::string line = printable(text) + '\n';
@@ -20,15 +27,15 @@ static void printLine(std::string text) {
 }
 
 void printError(const std::string &message) {
-  printLine(kErrorPrefix + message);
+  printLine(errorPrefix() + message);
 }
 
 void printWarning(const std::string &message) {
-  printLine("fcdp-run: warning: " + message);
+  printLine(std::string(programName()) + ": warning: " + message);
 }
 
 void printNote(const std::string &message) {
-  printLine("fcdp-run: note: " + message);
+  printLine(std::string(programName()) + ": note: " + message);
 }
 
 void FailureExit::own(const std::string &message) { leave(&message); }

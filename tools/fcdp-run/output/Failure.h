@@ -8,8 +8,13 @@
 
 namespace fcdp::run {
 
-/// The prefix of every error line.
-inline constexpr const char *kErrorPrefix = "fcdp-run: error: ";
+/// Sets the name of this program, by which its lines begin: "fcdp-run" unless
+/// it is set. It must be called before other functions and other threads.
+void setProgramName(const char *name);
+const char *programName();
+
+/// Returns the prefix of every error line.
+std::string errorPrefix();
 
 /// Prints an error on one line.
 void printError(const std::string &message);

@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,18 @@ inline constexpr size_t kNumRoles = getMaxEnumValForRole() + 1;
 inline constexpr size_t kNumStreams = getMaxEnumValForStream() + 1;
 inline constexpr size_t kNumStateRoles = getMaxEnumValForStateRole() + 1;
 inline constexpr size_t kNumResidencies = getMaxEnumValForResidency() + 1;
+inline constexpr size_t kNumArenas = getMaxEnumValForArena() + 1;
+
+/// A value for each arena.
+template <typename T>
+struct ArenaArray {
+  std::array<T, kNumArenas> values = std::array<T, kNumArenas>();
+
+  T &operator[](Arena arena) { return values[static_cast<size_t>(arena)]; }
+  const T &operator[](Arena arena) const {
+    return values[static_cast<size_t>(arena)];
+  }
+};
 
 /// The result of a collective: the inputs of its ranks, in order, or this
 /// rank's part of the sum of the inputs.

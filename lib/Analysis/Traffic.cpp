@@ -48,8 +48,8 @@ LinkBytes fcdp::predictTraffic(func::FuncOp function, MeshOp mesh) {
   return sum;
 }
 
-ArenaBytes fcdp::measureArenas(ModuleOp module) {
-  ArenaBytes arenas;
+ArenaArray<uint64_t> fcdp::measureArenas(ModuleOp module) {
+  ArenaArray<uint64_t> arenas;
   MeshOp mesh = getMesh(module);
   auto add = [&](BufferAttr buffer) {
     if (!buffer)
@@ -59,8 +59,7 @@ ArenaBytes fcdp::measureArenas(ModuleOp module) {
                                                 buffer.getNodeStride(), end);
     end = llvm::SaturatingMultiplyAdd<uint64_t>(mesh.getLocal() - 1,
                                                 buffer.getLocalStride(), end);
-    uint64_t &size =
-        buffer.getArena() == Arena::device ? arenas.device : arenas.host;
+    uint64_t &size = arenas[buffer.getArena()];
     size = std::max(size, end);
   };
   for (auto state : module.getOps<StateOp>())

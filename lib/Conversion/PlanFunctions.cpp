@@ -55,10 +55,10 @@ static plan::LinkBytes convert(const LinkBytes &bytes) {
 void fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
                          const DeviceMemory &memory,
                          ArrayRef<Operation *> calls) {
-  ArenaBytes arenas = measureArenas(module);
+  ArenaArray<uint64_t> arenas = measureArenas(module);
   plan.deviceBytes =
-      std::max(static_cast<int64_t>(arenas.device), memory.arena.bytes);
-  plan.hostBytes = arenas.host;
+      std::max(static_cast<int64_t>(arenas[Arena::device]), memory.arena.bytes);
+  plan.hostBytes = arenas[Arena::host];
   plan.planned = plan::Planned(memory.total(), memory.pool, memory.inputs);
   uint64_t next = 0;
   for (auto [function, functionMemory] :

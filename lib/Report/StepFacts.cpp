@@ -179,7 +179,7 @@ StepFacts fcdp::measureStep(ModuleOp module, const DeviceMemory &device) {
   if (device.fullest)
     facts.fullest = describePlace(device.fullest);
   facts.device.fullest = nullptr;
-  facts.host = measureArenas(module).host;
+  facts.host = measureArenas(module)[Arena::host];
   facts.hostInUse = measureHostStates(module, mesh);
   int64_t variants = countVariants(module);
   for (int64_t variant = 0; variants > 1 && variant < variants; ++variant)

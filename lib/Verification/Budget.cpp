@@ -120,10 +120,10 @@ static int64_t countInputBytes(ModuleOp module) {
 static LogicalResult verifyArenaBytes(ModuleOp module, const PlanModel &plan,
                                       const PlannedMemory &planned) {
   FailureOr<int64_t> end = verifyResultPlaces(
-      module, planned.free, planned.results, plan.deviceBytes);
+      module, planned.free, planned.results, plan.arenaBytes[Arena::device]);
   if (failed(end))
     return failure();
-  int64_t needed = std::max(*end, plan.deviceBytes);
+  int64_t needed = std::max(*end, plan.arenaBytes[Arena::device]);
   if (needed <= planned.arenaBytes)
     return success();
   return module.emitError("expected a device arena of at least ")
@@ -139,8 +139,9 @@ LogicalResult fcdp::verifyBudget(ModuleOp module, const PlannedMemory &planned,
   if (failed(plan) || failed(verifyArenaBytes(module, *plan, planned)))
     return failure();
   int64_t needed = planned.arenaBytes + countInputBytes(module);
-  return success(succeeded(verifyArena(module, *plan, Arena::device, needed,
-                                       deviceBytes)) &&
-                 succeeded(verifyArena(module, *plan, Arena::host,
-                                       plan->hostBytes, hostBytes)));
+  return success(
+      succeeded(
+          verifyArena(module, *plan, Arena::device, needed, deviceBytes)) &&
+      succeeded(verifyArena(module, *plan, Arena::host,
+                            plan->arenaBytes[Arena::host], hostBytes)));
 }

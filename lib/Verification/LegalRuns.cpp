@@ -38,7 +38,7 @@ private:
   int32_t classify(size_t stream, OpIndex index) const;
   void addClock(const Clock &clock);
   void addContent(int32_t id);
-  void addArena(const AccessMap &arena, Arena which);
+  void addArena(Arena arena);
 
   const PlanModel &plan;
   PlanRun &run;
@@ -65,8 +65,8 @@ Signature::Signature(const PlanModel &plan, PlanRun &run, const RunState &state,
     numbers.push_back(event);
     addClock(clock);
   }
-  addArena(state.device, Arena::device);
-  addArena(state.host, Arena::host);
+  for (size_t i = 0; i < kNumArenas; ++i)
+    addArena(static_cast<Arena>(i));
   for (int32_t content : state.emptyContents)
     addContent(content);
 }
@@ -125,17 +125,17 @@ void Signature::addContent(int32_t id) {
                     content.gathered << 8);
 }
 
-void Signature::addArena(const AccessMap &arena, Arena which) {
+void Signature::addArena(Arena arena) {
   // The bytes of a state without valid content cannot be read, so they are
   // treated like those of values.
   std::vector<std::pair<int64_t, int64_t>> states;
   for (auto [index, model] : llvm::enumerate(plan.states))
-    if (StateOp(model.op).getArena() == which && run.findContent(index))
+    if (StateOp(model.op).getArena() == arena && run.findContent(index))
       states.push_back({model.extent.begin, model.extent.end});
   llvm::sort(states);
   size_t at = 0;
   std::vector<int32_t> last;
-  for (const auto &[begin, segment] : arena.getSegments()) {
+  for (const auto &[begin, segment] : state.arenas[arena].getSegments()) {
     while (at < states.size() && states[at].second <= begin)
       ++at;
     // Memory of values has no content between functions; only states have.
@@ -284,10 +284,12 @@ static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
 
 LogicalResult fcdp::verifyRuns(ModuleOp module, ArrayRef<FreeRange> free) {
   FailureOr<PlanModel> plan = PlanModel::build(module, free);
-  if (failed(plan) || failed(verifyMembers(module)) ||
-      failed(verifyStatesApart(*plan, Arena::device)) ||
-      failed(verifyStatesApart(*plan, Arena::host)) ||
-      failed(verifyPartsApart(*plan)))
+  if (failed(plan) || failed(verifyMembers(module)))
+    return failure();
+  for (size_t i = 0; i < kNumArenas; ++i)
+    if (failed(verifyStatesApart(*plan, static_cast<Arena>(i))))
+      return failure();
+  if (failed(verifyPartsApart(*plan)))
     return failure();
   return tryRuns(module, *plan);
 }

@@ -88,7 +88,7 @@ int32_t PlanRun::findContent(int32_t state) {
   const StateModel &model = plan.states[state];
   int32_t found = now->emptyContents[state];
   bool isFirst = true, isOne = true;
-  getArena(model).visitContents(model.extent, [&](int32_t content) {
+  getMap(model).visitContents(model.extent, [&](int32_t content) {
     isOne = isFirst || content == found;
     found = content;
     isFirst = false;
@@ -100,7 +100,7 @@ int32_t PlanRun::findContent(int32_t state) {
 LogicalResult PlanRun::checkContent(const BufferModel &buffer,
                                     int32_t content) {
   int32_t foreign = content;
-  now->device.visitContents(buffer.extent, [&](int32_t other) {
+  getDevice().visitContents(buffer.extent, [&](int32_t other) {
     int32_t part = other;
     while (part && part != content)
       part = contents[part].part;
@@ -229,7 +229,7 @@ LogicalResult PlanRun::checkReference(const PlanInstruction &instruction) {
   if (failed(access(getArena(state), state.extent, Mode::read)))
     return failure();
   int32_t foreign = 0;
-  getArena(state).visitContents(state.extent, [&](int32_t content) {
+  getMap(state).visitContents(state.extent, [&](int32_t content) {
     if (content && !isFor(instruction.reference, contents[content]))
       foreign = content;
     return !foreign;
@@ -252,7 +252,7 @@ LogicalResult PlanRun::writeScratch(BufferAttr scratch,
                    [&](const Extent &other) { return extent.overlaps(other); }))
     return emitError() << "its input, scratch and result overlap";
   int32_t messages = addContent(Content());
-  return access(now->device, extent, Mode::write, messages);
+  return access(Arena::device, extent, Mode::write, messages);
 }
 
 /// Records the content of a state that is written directly. States without

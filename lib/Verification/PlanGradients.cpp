@@ -61,14 +61,14 @@ LogicalResult PlanRun::compute(const PlanInstruction &instruction) {
     return success();
   int32_t content = addContent(Content());
   inPlace[instruction.packed].push_back({instruction.place, content});
-  return access(now->device, instruction.place, Mode::write, content);
+  return access(Arena::device, instruction.place, Mode::write, content);
 }
 
 /// Checks that in-place gradients have not been overwritten.
 LogicalResult PlanRun::checkInPlace(const PlanInstruction &instruction) {
   for (const InPlace &made : inPlace.lookup(instruction.result)) {
     int32_t other = made.content;
-    now->device.visitContents(made.place, [&](int32_t content) {
+    getDevice().visitContents(made.place, [&](int32_t content) {
       other = content;
       return content == made.content;
     });

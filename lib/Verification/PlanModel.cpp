@@ -344,9 +344,7 @@ LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
 LogicalResult PlanBuilder::build() {
   plan.mesh = getMesh(module);
   plan.variants = countVariants(module);
-  ArenaBytes arenas = measureArenas(module);
-  plan.deviceBytes = arenas.device;
-  plan.hostBytes = arenas.host;
+  llvm::copy(measureArenas(module).values, plan.arenaBytes.values.begin());
   if (failed(addStates()))
     return failure();
   for (auto function : module.getOps<func::FuncOp>())

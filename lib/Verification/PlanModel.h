@@ -87,7 +87,7 @@ struct PlanModel {
   std::map<VariantRole, FunctionModel> functions;
   /// The number of variants of the step.
   int64_t variants = 1;
-  int64_t deviceBytes = 0, hostBytes = 0;
+  ArenaArray<int64_t> arenaBytes;
 
   /// Returns failure, with an error, if a buffer is missing or a name is
   /// unknown.

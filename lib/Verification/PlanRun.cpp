@@ -21,8 +21,9 @@ PlanRun::PlanRun(const PlanModel &plan) : plan(plan), issued(1), contents(1) {}
 
 RunState PlanRun::begin() {
   RunState state;
-  state.device = AccessMap(plan.deviceBytes);
-  state.host = AccessMap(plan.hostBytes);
+  for (auto [arena, bytes] :
+       llvm::zip_equal(state.arenas.values, plan.arenaBytes.values))
+    arena = AccessMap(bytes);
   state.versions.assign(plan.buckets.size(), 0);
   state.updates.assign(plan.buckets.size(), 0);
   state.emptyContents.assign(plan.states.size(), 0);
@@ -43,7 +44,7 @@ RunState PlanRun::begin() {
     content.begin = plan.states[i].extent.begin;
     content.end = plan.states[i].extent.end;
     int32_t id = state.emptyContents[i] = addContent(content);
-    getArena(plan.states[i])
+    getMap(plan.states[i])
         .write(plan.states[i].extent, /*stream=*/0, /*index=*/0, id);
   }
   return state;
@@ -122,7 +123,7 @@ LogicalResult PlanRun::leave() {
     InFlightDiagnostic diag = StateOp(plan.states[i].op).emitOpError("of ")
                               << plan.describe(plan.states[i].bucket)
                               << " is overwritten in a step";
-    getArena(plan.states[i])
+    getMap(plan.states[i])
         .visitContents(plan.states[i].extent, [&](int32_t content) {
           if (isFor(i, contents[content]))
             return true;
@@ -173,7 +174,7 @@ LogicalResult PlanRun::issue(const PlanInstruction &instruction) {
 /// Checks that operators may write to the free memory of this operation.
 LogicalResult PlanRun::writeFreeRanges(const PlanInstruction &instruction) {
   for (const Extent &extent : instruction.freeRanges)
-    if (failed(access(now->device, extent, Mode::write)))
+    if (failed(access(Arena::device, extent, Mode::write)))
       return failure();
   return success();
 }
@@ -223,8 +224,9 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
 // Accesses
 //===----------------------------------------------------------------------===//
 
-LogicalResult PlanRun::access(AccessMap &map, const Extent &extent, Mode mode,
+LogicalResult PlanRun::access(Arena arena, const Extent &extent, Mode mode,
                               int32_t content) {
+  AccessMap &map = now->arenas[arena];
   size_t stream = static_cast<size_t>(current->stream);
   bool isWrite = mode == Mode::write;
   OpIndex index = issued.size() - 1;
@@ -233,15 +235,14 @@ LogicalResult PlanRun::access(AccessMap &map, const Extent &extent, Mode mode,
   if (OpIndex other = map.findConflict(extent, isWrite, stream, now->clocks)) {
     InFlightDiagnostic diag = emitError();
     diag << (isWrite ? "writes" : "reads") << " bytes [" << extent.begin << ", "
-         << extent.end << ") of the "
-         << (&map == &now->host ? "host" : "device") << " arena on "
+         << extent.end << ") of the " << stringifyArena(arena) << " arena on "
          << stringifyStream(current->stream)
          << ", not ordered with another access to them; expected '"
          << stringifyStream(current->stream) << "' to wait for '"
          << stringifyStream(issued[other].instruction->stream) << "'";
     bool isFree = llvm::any_of(
         issued[other].instruction->freeRanges, [&](const Extent &range) {
-          return &map == &now->device && range.overlaps(extent);
+          return arena == Arena::device && range.overlaps(extent);
         });
     attachNote(diag, other,
                isFree ? "results of operators may use these bytes here"
@@ -267,7 +268,7 @@ FailureOr<int32_t> PlanRun::readRoot(Root root) {
   }
   accesses[root.buffer][static_cast<size_t>(current->stream)] =
       issued.size() - 1;
-  if (failed(access(now->device, buffer.extent, Mode::read)) ||
+  if (failed(access(Arena::device, buffer.extent, Mode::read)) ||
       failed(checkContent(buffer, contentOf[root.buffer])) ||
       failed(checkFresh(contents[contentOf[root.buffer]])))
     return failure();
@@ -296,7 +297,7 @@ FailureOr<int32_t> PlanRun::readState(int32_t state) {
        << ", which has no valid content: in this run nothing has filled it, "
           "or something has overwritten it";
   const Content *last = &contents[0];
-  getArena(model).visitContents(model.extent, [&](int32_t id) {
+  getMap(model).visitContents(model.extent, [&](int32_t id) {
     if (contents[id].writer > last->writer)
       last = &contents[id];
     return true;
@@ -324,10 +325,10 @@ LogicalResult PlanRun::writeResult(const PlanInstruction &instruction,
   int32_t id = contentOf[instruction.result] = addContent(content);
   accesses[instruction.result][static_cast<size_t>(instruction.stream)] =
       issued.size() - 1;
-  if (failed(access(now->device, buffer.written, Mode::write, id)))
+  if (failed(access(Arena::device, buffer.written, Mode::write, id)))
     return failure();
   if (buffer.part >= 0)
-    now->device.relabel(function->buffers[buffer.part].extent, id);
+    getDevice().relabel(function->buffers[buffer.part].extent, id);
   return success();
 }
 

@@ -17,7 +17,7 @@ inline constexpr uint8_t kLocalBit = 1 << static_cast<unsigned>(Axis::local);
 /// The state of a legal run between two functions.
 struct RunState {
   StreamClocks clocks;
-  AccessMap device, host;
+  ArenaArray<AccessMap> arenas;
   /// By bucket, the number of updates so far, and the last of them.
   std::vector<int32_t> versions;
   std::vector<OpIndex> updates;
@@ -95,7 +95,7 @@ private:
 
   /// Records an access. Returns failure if it is not ordered after all accesses
   /// that it conflicts with.
-  mlir::LogicalResult access(AccessMap &map, const Extent &extent, Mode mode,
+  mlir::LogicalResult access(Arena arena, const Extent &extent, Mode mode,
                              int32_t content = 0);
   /// Reads the memory that a value refers to and returns its content.
   mlir::FailureOr<int32_t> readRoot(Root root);
@@ -123,10 +123,13 @@ private:
   mlir::FailureOr<Content> add(const Content &sum, const Content &value,
                                const llvm::Twine &what);
 
-  AccessMap &getArena(const StateModel &state) {
-    return StateOp(state.op).getArena() == Arena::host ? now->host
-                                                       : now->device;
+  static Arena getArena(const StateModel &state) {
+    return StateOp(state.op).getArena();
   }
+  AccessMap &getMap(const StateModel &state) {
+    return now->arenas[getArena(state)];
+  }
+  AccessMap &getDevice() { return now->arenas[Arena::device]; }
   const Extent &getExtent(Root root) const {
     return root.state >= 0 ? plan.states[root.state].extent
                            : function->buffers[root.buffer].extent;

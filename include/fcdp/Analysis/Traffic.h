@@ -24,14 +24,8 @@ LinkBytes predictTraffic(mlir::Operation *op, MeshOp mesh);
 /// Returns the bytes that one run of `function` sends and copies.
 LinkBytes predictTraffic(mlir::func::FuncOp function, MeshOp mesh);
 
-struct ArenaBytes {
-  /// Per rank.
-  uint64_t device = 0;
-  /// Per node.
-  uint64_t host = 0;
-};
-
-/// Returns the sizes of the arenas, which end with their last buffers.
-ArenaBytes measureArenas(mlir::ModuleOp module);
+/// Returns the sizes of the arenas, which end with their last buffers. The size
+/// of the host arena is per node, others are per rank.
+ArenaArray<uint64_t> measureArenas(mlir::ModuleOp module);
 
 } // namespace fcdp

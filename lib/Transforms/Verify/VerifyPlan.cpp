@@ -28,7 +28,7 @@ private:
 /// Returns the free ranges of the object, in which results of operators may be.
 static std::vector<FreeRange> findFreeRanges(ModuleOp module,
                                              const DeviceMemory &memory) {
-  auto end = static_cast<int64_t>(measureArenas(module).device);
+  auto end = static_cast<int64_t>(measureArenas(module)[Arena::device]);
   std::vector<FreeRange> free;
   for (auto [function, measured] :
        llvm::zip_equal(module.getOps<func::FuncOp>(), memory.functions))

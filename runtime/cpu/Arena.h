@@ -23,6 +23,12 @@ public:
   /// Returns the address, which never changes.
   std::byte *base() const { return address; }
   uint64_t size() const { return bytes; }
+  /// Returns whether `at` is in the arena, or in the addresses that it may grow
+  /// to. Callable from any thread.
+  bool contains(const void *at) const {
+    auto *byte = static_cast<const std::byte *>(at);
+    return address && byte >= address && byte < address + reserved;
+  }
 
 private:
   std::byte *address = nullptr;

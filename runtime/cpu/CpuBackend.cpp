@@ -118,7 +118,7 @@ private:
   }
   void execute(StreamId stream, const Command &command) override;
   void interrupt() noexcept override;
-  void runCopy(const CopyCommand &copy);
+  void runCopy(StreamId stream, const CopyCommand &copy);
   static void runAdd(const AddCommand &add);
 
   bool isHost(const void *address) const {
@@ -147,7 +147,7 @@ private:
 
 void CpuBackend::execute(StreamId stream, const Command &command) {
   if (command.kind == Command::Kind::Copy)
-    return runCopy(command.copy);
+    return runCopy(stream, command.copy);
   if (command.kind == Command::Kind::Add)
     return runAdd(command.add);
   const Collective &collective = command.collective;
@@ -178,12 +178,15 @@ void CpuBackend::sumOverRanks(double *number, double *scratch,
   *number = sum;
 }
 
-void CpuBackend::runCopy(const CopyCommand &copy) {
+void CpuBackend::runCopy(StreamId stream, const CopyCommand &copy) {
   if (copy.bytes == 0 || copy.dst == copy.src)
     return;
   // Copies are counted by address, not by stream, so the counters give the
   // bytes that crossed between device and host.
   bool toHost = isHost(copy.dst), fromHost = isHost(copy.src);
+  // Other memory of the host is known by the stream that copies it.
+  toHost |= stream == StreamId::D2H && !device.contains(copy.dst);
+  fromHost |= stream == StreamId::H2D && !device.contains(copy.src);
   if (toHost && !fromHost)
     d2h.fetch_add(copy.bytes, std::memory_order_relaxed);
   if (fromHost && !toHost)

@@ -5,6 +5,7 @@
 
 #include "core/Backend.h"
 #include "core/OnNonfinite.h"
+#include "operators/ArenaBases.h"
 #include "operators/LossLog.h"
 #include "optimizers/PieceUpdate.h"
 #include "plan/StepPlan.h"
@@ -67,10 +68,11 @@ struct StepState {
   /// ranks.
   bool skipsUpdates = false;
 
+  /// The memory of each arena.
+  ArenaBases arenas = findArenas(plan, backend);
+
   std::byte *address(const plan::Buf &buf) {
-    std::byte *base = buf.arena() == plan::Arena::device ? backend.deviceBase()
-                                                         : backend.hostBase();
-    return base + offsetOn(buf, place);
+    return arenas[size_t(buf.arena())].get() + offsetOn(buf, place);
   }
   /// Returns a one-dimensional view of a region for the compute stream. Throws
   /// if that stream cannot access it.

@@ -367,8 +367,7 @@ void checkIndex(const FieldPath &where, uint64_t index, size_t count,
 void checkBuf(const StepPlan &plan, const FieldPath &where,
               const plan::Buf &buf, size_t align) {
   using Wide = unsigned __int128;
-  bool isDevice = buf.arena() == plan::Arena::device;
-  uint64_t size = isDevice ? plan.deviceBytes : plan.hostBytes;
+  uint64_t size = plan.arenaBytes(buf.arena());
   Wide end = Wide(buf.offset()) + Wide(plan.mesh.nodes - 1) * buf.nodeStride() +
              Wide(plan.mesh.locals - 1) * buf.localStride() + buf.bytes();
   if (end > size)

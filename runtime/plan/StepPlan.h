@@ -95,6 +95,11 @@ struct StepPlan : plan::PlanT {
   /// 'blocks.0.fc', model.py:12)".
   std::vector<std::string> descriptions;
 
+  /// Returns the size of an arena: of the host arena per node, of others per
+  /// rank.
+  uint64_t arenaBytes(plan::Arena arena) const {
+    return arena == plan::Arena::device ? deviceBytes : hostBytes;
+  }
   /// Returns the learning rate that the step was compiled with.
   double learningRate() const;
   /// Returns the optimizer of an update.

@@ -35,7 +35,7 @@ void Step::keepOuter() { impl->hasOuter = true; }
 
 std::span<std::byte> Step::region(const plan::Buf &buf) {
   StepState &state = impl->state;
-  if (impl->isOnCpu() || buf.arena() == plan::Arena::host)
+  if (impl->isOnCpu() || buf.arena() != plan::Arena::device)
     return {state.address(buf), buf.bytes()};
   StreamScope streamScope(impl->computeStream);
   return impl->hostCopies.of(state.flat(buf, int64_t(buf.bytes()), DType::U8));
@@ -45,7 +45,7 @@ void Step::copyRegion(const plan::Buf &buf, uint64_t offset,
                       std::span<std::byte> out) {
   StepState &state = impl->state;
   const std::byte *from = state.address(buf) + offset;
-  if (impl->isOnCpu() || buf.arena() == plan::Arena::host) {
+  if (impl->isOnCpu() || buf.arena() != plan::Arena::device) {
     std::copy(from, from + out.size(), out.begin());
     return;
   }

@@ -27,6 +27,32 @@ struct Counts {
 // Closed forms
 //===----------------------------------------------------------------------===//
 
+/// Returns whether node slices are copied to other memory, and back.
+static bool isStored(Residency residency) {
+  return residency == Residency::host;
+}
+
+/// Returns the residency between two uses in a micro-batch: one that is carried
+/// on the device is at least as near within a micro-batch.
+static Residency getWithin(BucketOp bucket, bool isCarried) {
+  Residency within = *bucket.getResidency();
+  Residency carry = bucket.getCarry().value_or(within);
+  if (!isCarried || within == Residency::full)
+    return within;
+  return carry == Residency::full || carry == Residency::node ? carry : within;
+}
+
+/// Returns whether gathers of the copy run in one step over all ranks: nothing
+/// keeps a node slice, which is the result of the first of two steps.
+static bool gathersInOneStep(BucketOp bucket, MeshOp mesh) {
+  auto keepsSlice = [](std::optional<Residency> residency) {
+    return residency && (*residency == Residency::node || isStored(*residency));
+  };
+  return bucket.getCollectives() == Collectives::flat && mesh.getNode() > 1 &&
+         mesh.getLocal() > 1 && !keepsSlice(bucket.getResidency()) &&
+         !keepsSlice(bucket.getCarry());
+}
+
 static bool gathersDeltas(BucketOp bucket) {
   return bucket.getGatherWire() == Wire::delta;
 }
@@ -63,8 +89,7 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
   bool isTrained = bucket.getTrainable();
   bool isCarried = !isTrained || hasSeveral;
   Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
-  Residency residency =
-      getResidencyWithin(*bucket.getResidency(), carry, isCarried);
+  Residency residency = getWithin(bucket, isCarried);
   // Whether this function fills the copy that is carried to later functions.
   bool fills = isTrained ? role == Role::only_microbatch ||
                                role == Role::first_microbatch
@@ -78,8 +103,8 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
     counts.interGathers = counts.intraGathers = fills;
   } else if (isCarried && carry == Residency::node) {
     counts.interGathers = fills;
-  } else if (isCarried && carry == Residency::host) {
-    bool isWithin = *bucket.getResidency() == Residency::host;
+  } else if (isCarried && isStored(carry)) {
+    bool isWithin = isStored(*bucket.getResidency());
     if (!isTrained || !fills) {
       counts.interGathers = counts.stores = fills;
       counts.loads = isMicrobatch(role) ? fetches : 0;
@@ -92,7 +117,7 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
     // The copy that the next gather refers to is kept, even if nothing loads
     // it.
     bool isCached =
-        residency == Residency::host && (fetches > 1 || gathersDeltas(bucket));
+        isStored(residency) && (fetches > 1 || gathersDeltas(bucket));
     counts.interGathers = isCached ? 1 : fetches;
     counts.stores = isCached;
     counts.loads = isCached ? fetches - 1 : 0;
@@ -110,29 +135,27 @@ static Counts countEvaluated(BucketOp bucket, Role role, int64_t uses,
   bool isTrained = bucket.getTrainable();
   bool isCarried = !isTrained || hasSeveral;
   Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
-  Residency within =
-      getResidencyWithin(*bucket.getResidency(), carry, isCarried);
-  // A slice in host memory for the uses of one micro-batch.
-  bool isOfOne =
-      (!isCarried || carry == Residency::drop) && within == Residency::host;
+  Residency within = getWithin(bucket, isCarried);
+  // A slice that is stored for the uses of one micro-batch.
+  bool isOfOne = (!isCarried || carry == Residency::drop) && isStored(within);
   if (isOfOne)
-    carry = Residency::host;
+    carry = within;
   else if (!isCarried)
     carry = Residency::drop;
   bool isGathered = carry == Residency::drop ||
                     ((isTrained || isOfOne) && role == Role::first_evaluation);
   // The sources of the first use, and of each later one.
   counts.interGathers = isGathered;
-  counts.loads = !isGathered && carry == Residency::host;
-  counts.stores = isGathered && carry == Residency::host;
+  counts.loads = !isGathered && isStored(carry);
+  counts.stores = isGathered && isStored(carry);
   counts.intraGathers = carry == Residency::full && !isGathered ? 0
                         : within == Residency::full             ? 1
                                                                 : uses;
   bool isDropped = within == Residency::drop;
-  bool isInHost = within == Residency::host ||
-                  (isDropped && !isGathered && carry == Residency::host);
-  counts.loads += isInHost ? uses - 1 : 0;
-  counts.interGathers += isDropped && !isInHost ? uses - 1 : 0;
+  bool isLoaded =
+      isStored(within) || (isDropped && !isGathered && isStored(carry));
+  counts.loads += isLoaded ? uses - 1 : 0;
+  counts.interGathers += isDropped && !isLoaded ? uses - 1 : 0;
   return counts;
 }
 
@@ -144,7 +167,7 @@ static void addCrossing(Counts &counts, BucketOp bucket, Role role) {
       (role == Role::first_microbatch) - (role == Role::last_microbatch);
   Residency carry = bucket.getCarry().value_or(*bucket.getResidency());
   counts.intraGathers += more;
-  if (carry == Residency::host)
+  if (isStored(carry))
     counts.loads += more;
   else if (carry == Residency::drop)
     counts.interGathers += more;
@@ -240,7 +263,8 @@ static LinkBytes getInnerForm(BucketOp bucket, const BucketUsage &usage,
       counts.interGathers = 0;
     if (bucket.getSharding() == Sharding::none)
       counts.intraGathers = 0;
-    if (bucket.getSharding() == Sharding::world && gathersFlat(bucket, mesh)) {
+    if (bucket.getSharding() == Sharding::world &&
+        gathersInOneStep(bucket, mesh)) {
       bytes = sendFlat(counts.intraGathers, gathered, mesh);
     } else {
       bytes[LinkId::Inter] =

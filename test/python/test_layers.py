@@ -251,6 +251,10 @@ def prover_uses(graph):
     return found
 
 
+def test_prover_does_not_read_tiers():
+    assert not [unit for unit, used in INCLUDES.items() if unit.startswith("lib/Verification/") and "dialects/Fcdp/Tiers" in used]
+
+
 def test_prover_shares_only_what_the_list_says():
     assert prover_uses(INCLUDES) == {f"lib/Analysis/{name}" for name in SHARED_WITH_PROVER}
 

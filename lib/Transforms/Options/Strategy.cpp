@@ -15,6 +15,9 @@ struct Preset {
 };
 } // namespace
 
+// Sources: ZeRO++ (arXiv 2306.10209) has hpz, arXiv 2602.06499 fcdp, FSDP
+// (arXiv 2304.11277) hsdp as HYBRID_SHARD, and arXiv 2205.00119 mics, here with
+// a node as its group.
 static constexpr Preset kPresets[] = {
     {"zero1", {Residency::full, Residency::full, Accumulation::full}},
     {"zero2", {Residency::full, Residency::full, Accumulation::sharded}},

@@ -24,9 +24,7 @@ struct Strategy {
   Collectives collectives = Collectives::two_level;
 };
 
-/// Parses `zero1`, `zero2`, `zero3`, `hpz` (ZeRO++, arXiv 2306.10209), `fcdp`
-/// (arXiv 2602.06499), `ddp`, `hsdp` (FSDP's HYBRID_SHARD, arXiv 2304.11277) or
-/// `mics` (arXiv 2205.00119) with a node as its group. Errors list them.
+/// Parses the name of a preset. Errors list them.
 llvm::Expected<Strategy> parseStrategy(llvm::StringRef name);
 
 /// Sets the decisions that `bucket` does not give, within the limits of its

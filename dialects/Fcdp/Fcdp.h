@@ -237,12 +237,13 @@ int64_t countReducedRanks(mlir::ModuleOp module);
 /// `variance`.
 int64_t countStateElements(StateRole role, mlir::RankedTensorType parameter);
 
-/// Returns the arena of states of `role`.
+/// Returns the arena of states of `role`; of copies, that of their first tier.
 Arena getArena(StateRole role);
 
-/// Creates a state named after its bucket and role, in its role's arena. Does
-/// not insert it into the module.
+/// Creates a state named after its bucket and role, in `arena` or else in its
+/// role's arena. Does not insert it into the module.
 StateOp createState(BucketOp bucket, StateRole role,
-                    mlir::RankedTensorType type);
+                    mlir::RankedTensorType type,
+                    std::optional<Arena> arena = std::nullopt);
 
 } // namespace fcdp

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/Tiers.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -171,7 +172,7 @@ MeshOp fcdp::getMesh(ModuleOp module) {
 
 Residency fcdp::getResidencyWithin(Residency residency, Residency carry,
                                    bool isCarried) {
-  bool isOnDevice = carry == Residency::full || carry == Residency::node;
+  bool isOnDevice = getTier(carry).arena == Arena::device;
   // Residencies are in descending order of the device memory that they use.
   return isCarried && isOnDevice ? std::min(residency, carry) : residency;
 }

@@ -18,7 +18,7 @@ class Fcdp_StateRoleCase<string name, int number, string stateKind, string typeR
   string type = "StateType::" # typeRule;
   string scope = "StateScope::" # scopeRule;
   string shape = "StateShape::" # shapeRule;
-  string arena = "Arena::" # arenaName;
+  string arena = !if(!empty(arenaName), "std::nullopt", "Arena::" # arenaName);
   // The role in the plan; empty for a state that the plan does not list.
   string planName = name;
 }
@@ -28,7 +28,8 @@ class OptimizerState<string name, int number, string shape = "element",
     : Fcdp_StateRoleCase<name, number, "optimizer", type, "shard", shape>;
 class SumState<string name, int number, string scope, string arena = "device">
     : Fcdp_StateRoleCase<name, number, "sum", "f32", scope, "element", arena>;
-class CopyState<string name, int number, string scope, string arena = "device">
+// A copy in a tier, which has its arena (Tiers.h), or in an arena.
+class CopyState<string name, int number, string scope, string arena = "">
     : Fcdp_StateRoleCase<name, number, "copy", "wire", scope, "element", arena>;
 // A state of outer steps. Its bucket is sharded within a node.
 class OuterState<string name, int number>
@@ -40,14 +41,14 @@ def GradRole : SumState<"grad", 1, "shard">;
 def ExpAvgRole : OptimizerState<"exp_avg", 2>;
 def ExpAvgSqRole : OptimizerState<"exp_avg_sq", 3>;
 def MomentumBufferRole : OptimizerState<"momentum_buffer", 4>;
-def CacheRole : CopyState<"cache", 5, "slice", "host"> { let planName = "host"; }
+def CacheRole : CopyState<"cache", 5, "slice"> { let planName = "host"; }
 // A node slice, or the whole, which the type of the state says.
 def ResidentRole : CopyState<"resident", 6, "slice">;
 def NodeGradRole : SumState<"node_grad", 7, "slice">;
 def FullGradRole : SumState<"full_grad", 8, "whole">;
 def HostGradRole : SumState<"host_grad", 9, "slice", "host">;
 // A place for some of the time, which gathers name.
-def PrefetchedRole : CopyState<"prefetched", 10, "whole"> { let planName = ""; }
+def PrefetchedRole : CopyState<"prefetched", 10, "whole", "device"> { let planName = ""; }
 def MasterRole : OptimizerState<"master", 11>;
 def ExpAvgCodeRole : OptimizerState<"exp_avg_code", 12, "element", "u8">;
 def ExpAvgScaleRole : OptimizerState<"exp_avg_scale", 13, "block", "f32">;

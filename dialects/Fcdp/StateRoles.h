@@ -42,7 +42,8 @@ struct StateRoleRecord {
   StateType type;
   StateScope scope;
   StateShape shape;
-  Arena arena;
+  /// None for a copy in a tier, which has the arena.
+  std::optional<Arena> arena;
   /// The role in the plan; empty for a state that the plan does not list.
   llvm::StringLiteral planName;
 };

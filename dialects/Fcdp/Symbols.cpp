@@ -3,6 +3,7 @@
 // Defines the verifiers of the symbols of a module.
 
 #include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/Tiers.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -134,9 +135,11 @@ bool fcdp::canCodeDeltas(BucketOp bucket) {
 }
 
 bool fcdp::mayGatherDeltas(BucketOp bucket) {
-  bool isInHost = bucket.getResidency() == Residency::host ||
-                  bucket.getCarry() == Residency::host;
-  return isInHost && canCodeDeltas(bucket);
+  auto isInHost = [](std::optional<Residency> residency) {
+    return residency && getTier(*residency).arena == Arena::host;
+  };
+  return (isInHost(bucket.getResidency()) || isInHost(bucket.getCarry())) &&
+         canCodeDeltas(bucket);
 }
 
 bool fcdp::isQuantized(std::optional<Wire> wire) {
@@ -274,15 +277,15 @@ LogicalResult BucketOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 bool fcdp::isPossible(Sharding sharding, Residency residency) {
-  return sharding == Sharding::world || residency == Residency::full ||
-         (sharding == Sharding::node && residency == Residency::drop);
+  // Otherwise the shard is the slice, or the whole bucket.
+  CopyPart part = getTier(residency).part;
+  return sharding == Sharding::world || part == CopyPart::whole ||
+         (sharding == Sharding::node && part == CopyPart::none);
 }
 
 bool fcdp::keepsSlice(Residency residency, Residency carry) {
-  auto isSlice = [](Residency kept) {
-    return kept == Residency::node || kept == Residency::host;
-  };
-  return isSlice(residency) || isSlice(carry);
+  return getTier(residency).part == CopyPart::slice ||
+         getTier(carry).part == CopyPart::slice;
 }
 
 bool fcdp::sumsSlice(Accumulation accumulation) {
@@ -444,15 +447,21 @@ int64_t fcdp::countReducedRanks(ModuleOp module) {
   return getOuter(module) ? mesh.getLocal() : mesh.getWorldSize();
 }
 
-Arena fcdp::getArena(StateRole role) { return getRecord(role).arena; }
+Arena fcdp::getArena(StateRole role) {
+  if (std::optional<Arena> arena = getRecord(role).arena)
+    return *arena;
+  return *llvm::find_if(kTiers, [&](const Tier &tier) {
+            return tier.role == role;
+          })->arena;
+}
 
 StateOp fcdp::createState(BucketOp bucket, StateRole role,
-                          RankedTensorType type) {
+                          RankedTensorType type, std::optional<Arena> arena) {
   OpBuilder builder(bucket.getContext());
   return StateOp::create(
       builder, bucket.getLoc(),
       (bucket.getSymName() + "." + stringifyStateRole(role)).str(), role,
-      bucket.getSymName(), getArena(role), type, BufferAttr());
+      bucket.getSymName(), arena.value_or(getArena(role)), type, BufferAttr());
 }
 
 LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -470,7 +479,8 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   MeshOp mesh = getMesh(module);
   if (!mesh)
     return emitOpError("expected a mesh in the module");
-  if (Arena arena = fcdp::getArena(getRole()); arena != getArena()) // C2
+  Arena arena = fcdp::getArena(getRole());
+  if (arena != getArena() && !isKeptIn(getRole(), getArena())) // C2
     return emitOpError("expected to be in ")
            << stringifyArena(arena) << " memory";
   RankedTensorType expected = getStateType(bucket, getRole(), mesh);

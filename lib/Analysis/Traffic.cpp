@@ -2,6 +2,7 @@
 
 #include "fcdp/Analysis/Traffic.h"
 
+#include "dialects/Fcdp/Tiers.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -34,9 +35,9 @@ LinkBytes fcdp::predictTraffic(Operation *op, MeshOp mesh) {
     return ::predictTraffic(collective, mesh);
   LinkBytes copied;
   if (auto load = dyn_cast<CacheLoadOp>(op))
-    copied[LinkId::H2D] = bytesOf(load.getResult());
+    copied[kLoadRoute.link] = bytesOf(load.getResult());
   else if (auto store = dyn_cast<CacheStoreOp>(op))
-    copied[LinkId::D2H] = bytesOf(store.getValue());
+    copied[kStoreRoute.link] = bytesOf(store.getValue());
   return copied;
 }
 

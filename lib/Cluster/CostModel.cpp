@@ -4,6 +4,7 @@
 
 #include "core/CodedMessage.h"
 #include "dialects/Fcdp/OpList.h"
+#include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Cluster/FusedTraffic.h"
 #include "fcdp/Cluster/LocalSumTraffic.h"
 #include "fcdp/Cluster/OperatorCost.h"
@@ -573,14 +574,14 @@ Cost CostModel::costOfFlatReduction(double partBytes) const {
 
 Cost CostModel::costOfStore(double bytes) const {
   return measure(cluster, "cache_store", bytes, [&](double bytes) {
-    return estimateCopy(cluster, Resource::d2h, cluster.links[LinkId::D2H],
+    return estimateCopy(cluster, Resource::d2h, cluster.links[kStoreRoute.link],
                         bytes);
   });
 }
 
 Cost CostModel::costOfLoad(double bytes) const {
   return measure(cluster, "cache_load", bytes, [&](double bytes) {
-    return estimateCopy(cluster, Resource::h2d, cluster.links[LinkId::H2D],
+    return estimateCopy(cluster, Resource::h2d, cluster.links[kLoadRoute.link],
                         bytes);
   });
 }

@@ -2,7 +2,9 @@
 
 #include "fcdp/Report/BucketFacts.h"
 
+#include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Transforms/Options/Strategy.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -26,24 +28,33 @@ static double gatherShards(const BucketFacts &bucket, const CostModel &model) {
          gatherInNode(bucket, model);
 }
 
-static ResidencyFacts measure(Residency residency, const BucketFacts &bucket,
+/// Returns the seconds for fetching a copy of the bucket.
+static double fetch(CopyFetch way, const BucketFacts &bucket, int64_t slice,
+                    const CostModel &model) {
+  switch (way) {
+  case CopyFetch::view:
+    return 0;
+  case CopyFetch::gatherWithin:
+    return gatherInNode(bucket, model);
+  case CopyFetch::load:
+    return model.costOfLoad(slice).getTotal() + gatherInNode(bucket, model);
+  case CopyFetch::gatherAll:
+    // With `sharding node` a rank's shard is its node slice.
+    return bucket.sharding == Sharding::node ? gatherInNode(bucket, model)
+                                             : gatherShards(bucket, model);
+  }
+  llvm_unreachable("unknown way to fetch");
+}
+
+static ResidencyFacts measure(const Tier &tier, const BucketFacts &bucket,
                               const CostModel &model) {
   int64_t slice = bucket.bytes / model.getCluster().ranksPerNode;
-  double inNode = gatherInNode(bucket, model);
-  switch (residency) {
-  case Residency::full:
-    return {0, bucket.bytes, 0};
-  case Residency::node:
-    return {inNode, slice, 0};
-  case Residency::host:
-    return {model.costOfLoad(slice).getTotal() + inNode, 0, bucket.bytes};
-  case Residency::drop:
-    // With `sharding node` a rank's shard is its node slice.
-    return {bucket.sharding == Sharding::node ? inNode
-                                              : gatherShards(bucket, model),
-            0, 0};
-  }
-  llvm_unreachable("unknown residency");
+  ResidencyFacts facts{fetch(tier.fetchedBy, bucket, slice, model), 0, 0};
+  if (tier.arena == Arena::device)
+    facts.device = tier.getKeptBytes(bucket.bytes, slice);
+  else if (tier.owner == CopyOwner::node) // the slices of all ranks
+    facts.host = bucket.bytes;
+  return facts;
 }
 
 std::vector<BucketFacts> fcdp::describeBuckets(ModuleOp module,
@@ -63,11 +74,9 @@ std::vector<BucketFacts> fcdp::describeBuckets(ModuleOp module,
     bucket.collectives = op.getCollectives().value_or(Collectives::two_level);
     bucket.gatherWire = op.getGatherWire().value_or(Wire::raw);
     bucket.reduceWire = op.getReduceWire().value_or(Wire::raw);
-    for (unsigned i = 0; i < kNumResidencies; ++i) {
-      auto residency = static_cast<Residency>(i);
-      if (isPossible(bucket.sharding, residency))
-        bucket.choices[i] = measure(residency, bucket, model);
-    }
+    for (auto [choice, tier] : llvm::zip_equal(bucket.choices, kTiers))
+      if (isPossible(bucket.sharding, tier.residency))
+        choice = measure(tier, bucket, model);
     all.push_back(std::move(bucket));
   }
   return all;

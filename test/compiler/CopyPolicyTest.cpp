@@ -17,8 +17,8 @@ CopyPolicy makePolicy(Residency residency, Residency carry, bool isTrainable,
       {residency, carry, isTrainable, hasSeveral, isUsedAgain, isEvaluated});
 }
 
-void expectRow(const CopyPolicy &policy, Role role, CopySource first,
-               CopySource later, bool fillsState) {
+void expectRow(const CopyPolicy &policy, Role role, Residency first,
+               Residency later, bool fillsState) {
   const CopyActions &row = policy.get(role);
   EXPECT_EQ(row.first, first) << stringifyRole(role).str();
   EXPECT_EQ(row.later, later) << stringifyRole(role).str();
@@ -29,13 +29,13 @@ void expectRow(const CopyPolicy &policy, Role role, CopySource first,
 /// FCDP with several micro-batches: one gather over the network a step.
 TEST(CopyPolicyTest, hostIsFilledByTheFirstMicroBatch) {
   CopyPolicy policy = makePolicy(Residency::host, Residency::host, true, true);
-  EXPECT_EQ(policy.state, CopyPlace::hostSlice);
+  EXPECT_EQ(policy.state, Residency::host);
   EXPECT_FALSE(policy.get(Role::init).fillsState);
-  expectRow(policy, Role::first_microbatch, CopySource::network,
-            CopySource::host, true);
-  expectRow(policy, Role::next_microbatch, CopySource::host, CopySource::host,
+  expectRow(policy, Role::first_microbatch, Residency::drop, Residency::host,
+            true);
+  expectRow(policy, Role::next_microbatch, Residency::host, Residency::host,
             false);
-  expectRow(policy, Role::last_microbatch, CopySource::host, CopySource::host,
+  expectRow(policy, Role::last_microbatch, Residency::host, Residency::host,
             false);
 }
 
@@ -43,7 +43,7 @@ TEST(CopyPolicyTest, frozenHostIsFilledByInit) {
   CopyPolicy policy =
       makePolicy(Residency::host, Residency::host, false, false);
   EXPECT_TRUE(policy.get(Role::init).fillsState);
-  expectRow(policy, Role::only_microbatch, CopySource::host, CopySource::host,
+  expectRow(policy, Role::only_microbatch, Residency::host, Residency::host,
             false);
 }
 
@@ -52,10 +52,9 @@ TEST(CopyPolicyTest, oneMicroBatchCarriesNothing) {
   for (Residency residency : kResidencies)
     for (Residency carry : kResidencies) {
       CopyPolicy policy = makePolicy(residency, carry, true, false);
-      EXPECT_EQ(policy.get(Role::only_microbatch).first, CopySource::network);
-      EXPECT_EQ(policy.state, residency == Residency::host
-                                  ? CopyPlace::hostSlice
-                                  : CopyPlace::none);
+      EXPECT_EQ(policy.get(Role::only_microbatch).first, Residency::drop);
+      EXPECT_EQ(policy.state, residency == Residency::host ? Residency::host
+                                                           : Residency::drop);
     }
 }
 
@@ -63,9 +62,9 @@ TEST(CopyPolicyTest, oneMicroBatchCarriesNothing) {
 TEST(CopyPolicyTest, hostWithoutASecondUseIsNotStored) {
   CopyPolicy policy =
       makePolicy(Residency::host, Residency::drop, true, true, false);
-  EXPECT_EQ(policy.state, CopyPlace::none);
-  expectRow(policy, Role::next_microbatch, CopySource::network,
-            CopySource::host, false);
+  EXPECT_EQ(policy.state, Residency::drop);
+  expectRow(policy, Role::next_microbatch, Residency::drop, Residency::host,
+            false);
 }
 
 /// Each micro-batch stores the slice for its own backward pass.
@@ -75,20 +74,20 @@ TEST(CopyPolicyTest, hostIsStoredForTheNextGather) {
                         /*isUsedAgain=*/false};
   decision.isReference = true;
   CopyPolicy policy(decision);
-  EXPECT_EQ(policy.state, CopyPlace::hostSlice);
+  EXPECT_EQ(policy.state, Residency::host);
   EXPECT_TRUE(policy.get(Role::only_microbatch).fillsState);
-  EXPECT_EQ(policy.get(Role::only_microbatch).first, CopySource::network);
+  EXPECT_EQ(policy.get(Role::only_microbatch).first, Residency::drop);
 }
 
 TEST(CopyPolicyTest, hostWithinAMicroBatchIsFilledByEach) {
   for (bool isTrainable : {true, false}) {
     CopyPolicy policy =
         makePolicy(Residency::host, Residency::drop, isTrainable, true);
-    EXPECT_EQ(policy.state, CopyPlace::hostSlice);
+    EXPECT_EQ(policy.state, Residency::host);
     EXPECT_FALSE(policy.get(Role::init).fillsState);
     for (Role role :
          {Role::first_microbatch, Role::next_microbatch, Role::last_microbatch})
-      expectRow(policy, role, CopySource::network, CopySource::host, true);
+      expectRow(policy, role, Residency::drop, Residency::host, true);
   }
 }
 
@@ -96,25 +95,25 @@ TEST(CopyPolicyTest, hostWithinAMicroBatchIsFilledByEach) {
 /// a micro-batch.
 TEST(CopyPolicyTest, whatIsCarriedOnTheDeviceServesLaterUses) {
   CopyPolicy whole = makePolicy(Residency::drop, Residency::full, true, true);
-  EXPECT_EQ(whole.state, CopyPlace::deviceCopy);
-  EXPECT_EQ(whole.within, CopyPlace::deviceCopy);
-  expectRow(whole, Role::first_microbatch, CopySource::network,
-            CopySource::copy, true);
-  expectRow(whole, Role::next_microbatch, CopySource::copy, CopySource::copy,
+  EXPECT_EQ(whole.state, Residency::full);
+  EXPECT_EQ(whole.within, Residency::full);
+  expectRow(whole, Role::first_microbatch, Residency::drop, Residency::full,
+            true);
+  expectRow(whole, Role::next_microbatch, Residency::full, Residency::full,
             false);
   CopyPolicy slice = makePolicy(Residency::full, Residency::node, true, true);
-  EXPECT_EQ(slice.state, CopyPlace::deviceSlice);
-  EXPECT_EQ(slice.within, CopyPlace::deviceCopy);
-  expectRow(slice, Role::last_microbatch, CopySource::slice, CopySource::copy,
+  EXPECT_EQ(slice.state, Residency::node);
+  EXPECT_EQ(slice.within, Residency::full);
+  expectRow(slice, Role::last_microbatch, Residency::node, Residency::full,
             false);
 }
 
 /// The forward pass loads the slice; there is no need to gather it again.
 TEST(CopyPolicyTest, dropWithinAMicroBatchLoadsWhatIsCarried) {
   CopyPolicy policy = makePolicy(Residency::drop, Residency::host, true, true);
-  expectRow(policy, Role::first_microbatch, CopySource::network,
-            CopySource::network, true);
-  expectRow(policy, Role::next_microbatch, CopySource::host, CopySource::host,
+  expectRow(policy, Role::first_microbatch, Residency::drop, Residency::drop,
+            true);
+  expectRow(policy, Role::next_microbatch, Residency::host, Residency::host,
             false);
 }
 
@@ -124,18 +123,18 @@ TEST(CopyPolicyTest, evaluationsFetchOverTheNetworkOnce) {
   for (bool hasSeveral : {true, false}) {
     CopyPolicy policy =
         makePolicy(Residency::host, Residency::host, true, hasSeveral);
-    expectRow(policy, Role::first_evaluation, CopySource::network,
-              CopySource::host, true);
-    expectRow(policy, Role::next_evaluation, CopySource::host, CopySource::host,
+    expectRow(policy, Role::first_evaluation, Residency::drop, Residency::host,
+              true);
+    expectRow(policy, Role::next_evaluation, Residency::host, Residency::host,
               false);
     CopyPolicy frozen =
         makePolicy(Residency::host, Residency::host, false, hasSeveral);
     for (Role role : {Role::first_evaluation, Role::next_evaluation})
-      expectRow(frozen, role, CopySource::host, CopySource::host, false);
+      expectRow(frozen, role, Residency::host, Residency::host, false);
   }
   CopyPolicy dropped = makePolicy(Residency::drop, Residency::drop, true, true);
   for (Role role : {Role::first_evaluation, Role::next_evaluation})
-    expectRow(dropped, role, CopySource::network, CopySource::network, false);
+    expectRow(dropped, role, Residency::drop, Residency::drop, false);
 }
 
 /// A bucket that a micro-batch uses once has a state for evaluations alone.
@@ -143,10 +142,10 @@ TEST(CopyPolicyTest, evaluationsKeepInHostMemoryWhatStepsUseOnce) {
   CopyPolicy policy = makePolicy(Residency::host, Residency::host, true,
                                  /*hasSeveral=*/false, /*isUsedAgain=*/false,
                                  /*isEvaluated=*/true);
-  EXPECT_EQ(policy.state, CopyPlace::hostSlice);
+  EXPECT_EQ(policy.state, Residency::host);
   EXPECT_FALSE(policy.get(Role::only_microbatch).fillsState);
   EXPECT_TRUE(policy.get(Role::first_evaluation).fillsState);
-  EXPECT_EQ(policy.get(Role::next_evaluation).first, CopySource::host);
+  EXPECT_EQ(policy.get(Role::next_evaluation).first, Residency::host);
 }
 
 /// The closed forms of the presets: K u for zero3, 1 for what is carried, K for
@@ -183,11 +182,11 @@ TEST(CopyPolicyTest, everySourceIsThere) {
               if (!runsModel(role))
                 continue;
               const CopyActions &row = policy.get(role);
-              EXPECT_TRUE(!row.fillsState || row.first == CopySource::network);
-              EXPECT_TRUE(row.first == CopySource::network || isFilled);
+              EXPECT_TRUE(!row.fillsState || row.first == Residency::drop);
+              EXPECT_TRUE(row.first == Residency::drop || isFilled);
               isFilled |= row.fillsState;
-              if (isUsedAgain && row.later == CopySource::host)
-                EXPECT_TRUE(isFilled && policy.state == CopyPlace::hostSlice);
+              if (isUsedAgain && row.later == Residency::host)
+                EXPECT_TRUE(isFilled && policy.state == Residency::host);
             }
           }
 }

@@ -191,10 +191,10 @@ PAGE = """
 @pytest.mark.parametrize(
     ("path", "text", "fault"),
     [
-        ("lib/Planning/Residency/CopyPolicy.cpp", "Residency::name", ""),
-        ("lib/Planning/Residency/Copy*.cpp", "Residency::name", ""),
+        ("dialects/Fcdp/Tiers.h", "Residency::name", ""),
+        ("dialects/Fcdp/Tier*.h", "Residency::name", ""),
         ("lib/Planning/Gone.cpp", "Residency::name", "expected a file 'lib/Planning/Gone.cpp', found none"),
-        ("lib/Planning/Residency/CopyPolicy.cpp", "Residency::names", "expected 'Residency::names' in it, found none"),
+        ("dialects/Fcdp/Tiers.h", "Residency::names", "expected 'Residency::names' in it, found none"),
         ("runtime/plan/Plan.fbs", "Residency::name", "expected 'Residency::full' in it, found none"),
     ],
 )
@@ -204,7 +204,7 @@ def test_a_stale_row_is_found(path: str, text: str, fault: str) -> None:
 
 
 def test_a_missing_row_is_found() -> None:
-    page = PAGE.format(path="lib/Planning/Residency/CopyPolicy.cpp", text="Residency::name")
+    page = PAGE.format(path="dialects/Fcdp/Tiers.h", text="Residency::name")
     messages = list(unlisted(page, "Add a tier", (residencies(),)))
     assert any("'lib/Verification/ClosedForms.cpp' names all of" in message for message in messages)
     assert not any("CopyPolicy.cpp" in message for message in messages)

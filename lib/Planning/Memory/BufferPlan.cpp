@@ -2,6 +2,7 @@
 
 #include "fcdp/Planning/Memory/BufferPlan.h"
 
+#include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Planning/Memory/MemoryRanges.h"
 #include "fcdp/Planning/Memory/SharedArena.h"
@@ -96,17 +97,17 @@ StatePlan fcdp::planStates(ModuleOp module) {
   auto sizeOf = [](StateOp state) {
     return llvm::alignTo(byteSize(state.getTensorType()), kBufferAlignment);
   };
-  // Each rank of a node has one part of the host arena, so that its pages can
-  // be near its device.
-  int64_t host = 0, hostPart = 0;
+  // Each rank of a node has one part of the arena that the node owns, so that
+  // its pages can be near its device.
+  ArenaArray<int64_t> ends, parts;
   for (auto state : module.getOps<StateOp>())
-    if (state.getArena() == Arena::host)
-      hostPart += sizeOf(state);
+    if (getOwner(state.getArena()) == CopyOwner::node)
+      parts[state.getArena()] += sizeOf(state);
   auto place = [&](StateOp state, int64_t &end) {
     plan.places[state.getSymNameAttr()] =
         BufferAttr::get(module.getContext(), state.getArena(), end,
                         byteSize(state.getTensorType()), /*node_stride=*/0,
-                        state.getArena() == Arena::device ? 0 : hostPart);
+                        /*local_stride=*/parts[state.getArena()]);
     end += sizeOf(state);
   };
   auto isPrefetched = [](StateOp state) {
@@ -114,8 +115,8 @@ StatePlan fcdp::planStates(ModuleOp module) {
   };
   for (auto state : module.getOps<StateOp>())
     if (!isPrefetched(state))
-      place(state, state.getArena() == Arena::device ? plan.deviceBytes : host);
-  plan.lateBegin = plan.deviceBytes;
+      place(state, ends[state.getArena()]);
+  plan.lateBegin = plan.deviceBytes = ends[Arena::device];
   for (auto state : module.getOps<StateOp>())
     if (isPrefetched(state))
       place(state, plan.lateBegin);

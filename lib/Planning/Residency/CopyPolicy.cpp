@@ -2,54 +2,26 @@
 
 #include "fcdp/Planning/Residency/CopyPolicy.h"
 
-#include "llvm/Support/ErrorHandling.h"
-
 using namespace fcdp;
 
-static CopySource getSource(Residency residency) {
-  switch (residency) {
-  case Residency::full:
-    return CopySource::copy;
-  case Residency::node:
-    return CopySource::slice;
-  case Residency::host:
-    return CopySource::host;
-  case Residency::drop:
-    return CopySource::network;
-  }
-  llvm_unreachable("unknown residency");
-}
-
-static CopyPlace getPlace(Residency residency) {
-  switch (residency) {
-  case Residency::full:
-    return CopyPlace::deviceCopy;
-  case Residency::node:
-    return CopyPlace::deviceSlice;
-  case Residency::host:
-    return CopyPlace::hostSlice;
-  case Residency::drop:
-    return CopyPlace::none;
-  }
-  llvm_unreachable("unknown residency");
+static bool isStored(Residency residency) {
+  return getTier(residency).filledBy == CopyFill::store;
 }
 
 CopyPolicy::CopyPolicy(const CopyDecision &decision) {
   bool isCarried = !decision.isTrainable || decision.hasSeveral;
   Residency carry = isCarried ? decision.carry : Residency::drop;
-  Residency residency =
-      getResidencyWithin(decision.residency, decision.carry, isCarried);
-  within = getPlace(residency);
-  state = getPlace(carry);
-  // A slice in host memory for the uses of one micro-batch is a state, too.
+  within = getResidencyWithin(decision.residency, decision.carry, isCarried);
+  state = carry;
+  // A slice that is stored for the uses of one micro-batch is in a state, too.
   // Each micro-batch, and the first batch of an evaluation, fills it again.
-  isInMicrobatch = state == CopyPlace::none && within == CopyPlace::hostSlice;
+  isInMicrobatch = state == Residency::drop && isStored(within);
   bool isKept = decision.isUsedAgain || decision.isReference;
   if (isInMicrobatch && (isKept || decision.isEvaluated))
-    state = CopyPlace::hostSlice;
+    state = within;
 
   auto isFilledBy = [&](Role role) {
-    if (state == CopyPlace::none)
+    if (state == Residency::drop)
       return false;
     if (role == Role::first_evaluation)
       return decision.isTrainable || isInMicrobatch;
@@ -66,13 +38,13 @@ CopyPolicy::CopyPolicy(const CopyDecision &decision) {
     // A trained parameter has changed since the step before.
     bool isStale = decision.isTrainable &&
                    (isFirstOfStep(role) || role == Role::first_evaluation);
-    row.first = isStale ? CopySource::network : getSource(carry);
+    row.first = isStale ? Residency::drop : carry;
     if (isInMicrobatch && role == Role::next_evaluation)
-      row.first = CopySource::host;
-    row.later = getSource(residency);
-    // Host memory already has the slice.
-    if (row.later == CopySource::network && row.first == CopySource::host)
-      row.later = CopySource::host;
+      row.first = within;
+    row.later = within;
+    // The slice is still stored.
+    if (row.later == Residency::drop && isStored(row.first))
+      row.later = row.first;
   }
 }
 
@@ -82,8 +54,8 @@ int64_t CopyPolicy::countNetworkGathers(int64_t microBatches,
   for (Role role : StepFamily(microBatches).getStep()) {
     if (!isMicrobatch(role) || uses == 0)
       continue;
-    count += get(role).first == CopySource::network;
-    count += get(role).later == CopySource::network ? uses - 1 : 0;
+    count += get(role).first == Residency::drop;
+    count += get(role).later == Residency::drop ? uses - 1 : 0;
   }
   return count;
 }

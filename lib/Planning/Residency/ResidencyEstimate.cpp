@@ -66,6 +66,10 @@ private:
                              plan[bucket].carry);
   }
   void fetch(unsigned index);
+  /// Issue a copy from the device, after the work of `after`, and one to the
+  /// device.
+  void store(Stream after, const Cost &cost);
+  void load(const Cost &cost);
   void reduce(unsigned bucket);
   /// Gathers the part of a reduced gradient that a rank owns beyond its shard.
   /// Returns the event that marks its end.
@@ -128,38 +132,48 @@ void FunctionBuilder::wait(Stream stream, uint32_t event) {
 
 void FunctionBuilder::order(Stream from, Stream to) { wait(to, record(from)); }
 
+void FunctionBuilder::store(Stream after, const Cost &cost) {
+  order(after, kStoreRoute.stream);
+  work(kStoreRoute.stream, Activity::hostStore, cost);
+}
+
+void FunctionBuilder::load(const Cost &cost) {
+  order(Stream::compute, kLoadRoute.stream);
+  work(kLoadRoute.stream, Activity::hostLoad, cost);
+}
+
 void FunctionBuilder::fetch(unsigned index) {
   unsigned bucket = problem.uses[index].bucket;
   const ResidencyProblem::Bucket &costs = problem.buckets[bucket];
   const CopyActions &actions = copies[bucket].get(role);
   bool isFirst = isFirstOfBucket(index);
-  CopySource source = isFirst ? actions.first : actions.later;
-  if (source == CopySource::copy)
+  switch (getTier(isFirst ? actions.first : actions.later).fetchedBy) {
+  case CopyFetch::view:
     return;
-  if (source == CopySource::host) {
-    order(Stream::compute, Stream::h2d);
-    work(Stream::h2d, Activity::hostLoad, costs.hostLoad);
-    order(Stream::h2d, Stream::intra);
-  } else if (source == CopySource::network && gathersFlat(bucket)) {
-    order(Stream::compute, Stream::inter);
-    work(Stream::inter, Activity::interGather, costs.flatGather);
-    fetched[index] = record(Stream::inter);
-    return;
-  } else if (source == CopySource::network) {
+  case CopyFetch::gatherWithin:
+    order(Stream::compute, Stream::intra);
+    break;
+  case CopyFetch::load:
+    load(costs.hostLoad);
+    order(kLoadRoute.stream, Stream::intra);
+    break;
+  case CopyFetch::gatherAll:
+    if (gathersFlat(bucket)) {
+      order(Stream::compute, Stream::inter);
+      work(Stream::inter, Activity::interGather, costs.flatGather);
+      fetched[index] = record(Stream::inter);
+      return;
+    }
     order(Stream::compute, Stream::inter);
     work(Stream::inter, Activity::interGather,
          costs.sendsDeltas(plan[bucket]) ? *costs.deltaGather
                                          : costs.interGather);
     order(Stream::inter, Stream::intra);
-    bool isStored = isFirst && actions.fillsState &&
-                    copies[bucket].state == CopyPlace::hostSlice;
-    if (isStored) {
-      order(Stream::inter, Stream::d2h);
-      work(Stream::d2h, Activity::hostStore, costs.hostStore);
-      order(Stream::d2h, Stream::h2d);
+    if (isFirst && actions.fillsState &&
+        getTier(copies[bucket].state).filledBy == CopyFill::store) {
+      store(Stream::inter, costs.hostStore);
+      order(kStoreRoute.stream, kLoadRoute.stream);
     }
-  } else {
-    order(Stream::compute, Stream::intra);
   }
   work(Stream::intra, Activity::intraGather, costs.intraGather);
   fetched[index] = record(Stream::intra);
@@ -168,10 +182,8 @@ void FunctionBuilder::fetch(unsigned index) {
 void FunctionBuilder::accumulateNext() {
   for (uint32_t event : reduced.front().events)
     wait(Stream::compute, event);
-  for (unsigned bucket : reduced.front().stored) {
-    order(Stream::compute, Stream::d2h);
-    work(Stream::d2h, Activity::hostStore, problem.buckets[bucket].sumStore);
-  }
+  for (unsigned bucket : reduced.front().stored)
+    store(Stream::compute, problem.buckets[bucket].sumStore);
   reduced.pop_front();
 }
 
@@ -190,9 +202,8 @@ void FunctionBuilder::reduce(unsigned bucket) {
   }
   bool isLoaded = policy.isInHost() && actions.adds;
   if (isLoaded) {
-    order(Stream::compute, Stream::h2d);
-    work(Stream::h2d, Activity::hostLoad, costs.sumLoad);
-    now.events.push_back(record(Stream::h2d));
+    load(costs.sumLoad);
+    now.events.push_back(record(kLoadRoute.stream));
   }
   if (policy.isInHost() && actions.keeps)
     now.stored.push_back(bucket);
@@ -201,7 +212,7 @@ void FunctionBuilder::reduce(unsigned bucket) {
   if (actions.reducesBetween) {
     order(Stream::intra_reduce, Stream::inter_reduce);
     if (isLoaded)
-      order(Stream::h2d, Stream::inter_reduce);
+      order(kLoadRoute.stream, Stream::inter_reduce);
     work(Stream::inter_reduce, Activity::interReduce, costs.interReduce);
     now.events.push_back(gatherSum(costs));
   } else {
@@ -332,6 +343,18 @@ holdReductions(const ResidencyProblem &problem, llvm::ArrayRef<size_t> reducing,
   }
 }
 
+/// Returns the bytes that each rank keeps of a copy.
+static int64_t keptBytes(const Tier &tier,
+                         const ResidencyProblem::Bucket &bucket) {
+  return tier.getKeptBytes(bucket.wholeBytes, bucket.sliceBytes);
+}
+
+static int64_t keptOnDevice(Residency residency,
+                            const ResidencyProblem::Bucket &bucket) {
+  const Tier &tier = getTier(residency);
+  return tier.arena == Arena::device ? keptBytes(tier, bucket) : 0;
+}
+
 /// Returns the greatest sum of bytes over the uses of a micro-batch.
 static int64_t estimateDeviceBytes(const Policies &policies) {
   const ResidencyProblem &problem = policies.problem;
@@ -360,18 +383,14 @@ static int64_t estimateDeviceBytes(const Policies &policies) {
     const CopyPolicy &policy = policies.copies[b];
     // A state is always in use. A copy that is kept within one micro-batch is
     // in use from the first use of the bucket to the last.
-    for (auto [place, bytes] :
-         {std::pair(CopyPlace::deviceCopy, bucket.wholeBytes),
-          std::pair(CopyPlace::deviceSlice, bucket.sliceBytes)}) {
-      if (policy.state == place)
-        always += bytes;
-      else if (policy.within == place)
-        hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]), bytes);
-    }
+    always += keptOnDevice(policy.state, bucket);
+    if (policy.within != policy.state)
+      hold(whenFetched(ranges.first[b]), untilOf(ranges.last[b]),
+           keptOnDevice(policy.within, bucket));
   }
   for (size_t i = 0; i < count; ++i) {
     unsigned b = problem.uses[i].bucket;
-    if (policies.copies[b].within != CopyPlace::deviceCopy)
+    if (getTier(policies.copies[b].within).part != CopyPart::whole)
       hold(whenFetched(i), untilOf(i), problem.buckets[b].wholeBytes);
   }
   holdReductions(problem, ranges.reducing, hold);
@@ -388,9 +407,9 @@ static int64_t estimateHostBytes(const Policies &policies) {
   int64_t bytes = 0;
   for (unsigned b = 0; b < problem.buckets.size(); ++b) {
     const ResidencyProblem::Bucket &bucket = problem.buckets[b];
-    if (policies.ranges.isUsed(b) &&
-        policies.copies[b].state == CopyPlace::hostSlice)
-      bytes += bucket.sliceBytes * problem.localRanks;
+    const Tier &tier = getTier(policies.copies[b].state);
+    if (policies.ranges.isUsed(b) && tier.owner == CopyOwner::node)
+      bytes += keptBytes(tier, bucket) * problem.localRanks;
     if (policies.sums[b].isInHost())
       bytes += bucket.sumBytes * problem.localRanks;
   }

@@ -2,6 +2,7 @@
 
 #include "fcdp/Planning/Residency/ResidencyPlanning.h"
 #include "UseRanges.h"
+#include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Planning/Checks.h"
 #include "fcdp/Planning/SearchConstants.h"
 
@@ -12,10 +13,6 @@
 using namespace fcdp;
 
 namespace {
-/// Residencies in the order of preference between equally good plans.
-constexpr Residency kResidencies[] = {Residency::drop, Residency::host,
-                                      Residency::node, Residency::full};
-
 using Plan = std::vector<BucketResidency>;
 
 class Search {
@@ -67,8 +64,8 @@ llvm::SmallVector<BucketResidency> Search::findOptions(unsigned index) const {
   const ResidencyProblem::Bucket &bucket = problem.buckets[index];
   bool isCarried = !bucket.trainable || problem.microBatches > 1;
   llvm::SmallVector<BucketResidency> found;
-  for (Residency residency : kResidencies)
-    for (Residency carry : kResidencies) {
+  for (Residency residency : kSearchedResidencies)
+    for (Residency carry : kSearchedResidencies) {
       if (bucket.residency && residency != *bucket.residency)
         continue;
       if (bucket.carry ? carry != *bucket.carry
@@ -156,8 +153,8 @@ void Search::tryUniform() {
   bool isFree = llvm::any_of(problem.buckets, [](const auto &bucket) {
     return bucket.collectives.size() > 1;
   });
-  for (Residency residency : kResidencies)
-    for (Residency carry : kResidencies) {
+  for (Residency residency : kSearchedResidencies)
+    for (Residency carry : kSearchedResidencies) {
       tryUniform({residency, carry});
       if (isFree)
         tryUniform({residency, carry, Collectives::flat});

@@ -31,16 +31,16 @@ private:
   Gathers &gathersOf(BucketOp bucket, Axis axis) {
     return gathers[{bucket.getSymNameAttr(), static_cast<unsigned>(axis)}];
   }
-  /// Returns the axis of the gathers whose result stays in `place`. The whole
+  /// Returns the axis of the gathers whose result stays in `tier`. The whole
   /// bucket is the result of the last axis that has several ranks.
-  Axis getAxis(CopyPlace place) {
-    return place == CopyPlace::deviceCopy && mesh.getLocal() > 1 ? Axis::local
-                                                                 : Axis::node;
+  Axis getAxis(const Tier &tier) {
+    return tier.part == CopyPart::whole && mesh.getLocal() > 1 ? Axis::local
+                                                               : Axis::node;
   }
   CopyPolicy makePolicy(BucketOp bucket);
   void keep(BucketOp bucket, const CopyPolicy &policy);
   void serve(BucketOp bucket, const CopyPolicy &policy);
-  StateOp makeState(BucketOp bucket, CopyPlace place, AllGatherOp gather);
+  StateOp makeState(BucketOp bucket, const Tier &tier, AllGatherOp gather);
 
   MeshOp mesh;
   SymbolTable *table = nullptr;
@@ -85,29 +85,29 @@ static void replaceGather(AllGatherOp gather, Value value) {
   eraseWithInputs(gather);
 }
 
-/// Replaces the gather by the copy from `state`, as `source` says.
-static void replaceBy(CopySource source, StateOp state, AllGatherOp gather) {
+/// Replaces the gather by the copy from `state`, which is of tier `source`.
+static void replaceBy(Residency source, StateOp state, AllGatherOp gather) {
   OpBuilder builder(gather);
   Location loc = gather.getLoc();
-  switch (source) {
-  case CopySource::network:
+  switch (getTier(source).fetchedBy) {
+  case CopyFetch::gatherAll:
     return;
-  case CopySource::host:
+  case CopyFetch::load:
     return replaceGather(
         gather, CacheLoadOp::create(builder, loc, gather.getResult().getType(),
                                     state.getSymName(), FlatSymbolRefAttr(),
                                     StreamAttr(), BufferAttr()));
-  case CopySource::slice:
-  case CopySource::copy:
+  case CopyFetch::gatherWithin:
+  case CopyFetch::view:
     return replaceGather(gather, ReadStateOp::create(builder, loc,
                                                      state.getTensorType(),
                                                      state.getSymName()));
   }
 }
 
-/// Fills `state` with the result of `gather`.
-static void fill(StateOp state, AllGatherOp gather) {
-  if (state.getRole() == StateRole::resident) {
+/// Fills `state` of `tier` with the result of `gather`.
+static void fill(const Tier &tier, StateOp state, AllGatherOp gather) {
+  if (tier.filledBy == CopyFill::gather) {
     gather.setInto(state.getSymName());
     return;
   }
@@ -130,12 +130,10 @@ static AllGatherOp cloneInto(func::FuncOp init, AllGatherOp gather) {
   return cast<AllGatherOp>(last);
 }
 
-StateOp CachePass::makeState(BucketOp bucket, CopyPlace place,
+StateOp CachePass::makeState(BucketOp bucket, const Tier &tier,
                              AllGatherOp gather) {
-  StateOp state = createState(
-      bucket,
-      place == CopyPlace::hostSlice ? StateRole::cache : StateRole::resident,
-      gather.getResult().getType());
+  StateOp state =
+      createState(bucket, *tier.role, gather.getResult().getType(), tier.arena);
   table->insert(state, std::next(Block::iterator(bucket)));
   return state;
 }
@@ -157,10 +155,10 @@ CopyPolicy CachePass::makePolicy(BucketOp bucket) {
 /// Replaces later gathers of a function by the result of the first, if it stays
 /// on the device.
 void CachePass::keep(BucketOp bucket, const CopyPolicy &policy) {
-  if (policy.within != CopyPlace::deviceCopy &&
-      policy.within != CopyPlace::deviceSlice)
+  const Tier &tier = getTier(policy.within);
+  if (tier.filledBy != CopyFill::gather)
     return;
-  for (auto &[which, ofFunction] : gathersOf(bucket, getAxis(policy.within)))
+  for (auto &[which, ofFunction] : gathersOf(bucket, getAxis(tier)))
     for (AllGatherOp later : llvm::drop_begin(ofFunction))
       replaceGather(later, ofFunction.front().getResult());
 }
@@ -168,23 +166,24 @@ void CachePass::keep(BucketOp bucket, const CopyPolicy &policy) {
 /// Makes the bucket's state, fills it, and replaces the remaining gathers by
 /// it.
 void CachePass::serve(BucketOp bucket, const CopyPolicy &policy) {
-  if (policy.state == CopyPlace::none)
+  if (policy.state == Residency::drop)
     return;
+  const Tier &tier = getTier(policy.state);
   StateOp state;
-  for (auto &[which, ofFunction] : gathersOf(bucket, getAxis(policy.state))) {
+  for (auto &[which, ofFunction] : gathersOf(bucket, getAxis(tier))) {
     const CopyActions &actions = policy.get(which.role);
     AllGatherOp first = ofFunction.front();
     if (!state) {
-      state = makeState(bucket, policy.state, first);
+      state = makeState(bucket, tier, first);
       if (policy.get(Role::init).fillsState)
-        fill(state, cloneInto(init, first));
+        fill(tier, state, cloneInto(init, first));
     }
     // A variant may use a copy once that other variants use again.
     bool isUnread = policy.isInMicrobatch && isMicrobatch(which.role) &&
                     ofFunction.size() == 1 &&
                     bucket.getGatherWire() != Wire::delta;
     if (actions.fillsState && !isUnread)
-      fill(state, first);
+      fill(tier, state, first);
     for (AllGatherOp later : llvm::drop_begin(ofFunction))
       replaceBy(actions.later, state, later);
     replaceBy(actions.first, state, first);
@@ -198,8 +197,7 @@ void CachePass::runOnOperation() {
   // Buckets that already have a state stay as they are.
   llvm::DenseSet<StringAttr> served;
   for (auto state : module.getOps<StateOp>())
-    if (state.getRole() == StateRole::cache ||
-        state.getRole() == StateRole::resident)
+    if (isKeptIn(state.getRole(), state.getArena()))
       served.insert(state.getBucketAttr().getAttr());
   SmallVector<BucketOp> buckets;
   for (auto bucket : module.getOps<BucketOp>()) {

@@ -2,6 +2,7 @@
 
 #include "DecideRemarks.h"
 
+#include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Planning/Residency/CopyPolicy.h"
 #include "fcdp/Support/Units.h"
@@ -79,16 +80,22 @@ std::string Describer::describeSaving() {
 std::string Describer::describeCost() {
   int64_t whole = static_cast<int64_t>(bucket.getElements()) *
                   elementBytes(bucket.getWire());
-  auto has = [&](CopyPlace place) {
-    return policy.state == place || policy.within == place;
-  };
-  if (has(CopyPlace::deviceCopy))
-    return "costs " + formatBytes(whole) + " of each device";
-  if (has(CopyPlace::deviceSlice))
-    return "costs " + formatBytes(whole / mesh.getLocal()) + " of each device";
-  if (policy.state == CopyPlace::hostSlice)
-    return "costs " + formatBytes(whole) + " of each node's host memory";
-  return "costs nothing";
+  // The device keeps the greater one of two copies.
+  const Tier *kept = &getTier(policy.state);
+  if (const Tier &within = getTier(policy.within);
+      within.arena == Arena::device &&
+      (kept->arena != Arena::device || within.part > kept->part))
+    kept = &within;
+  if (!kept->arena)
+    return "costs nothing";
+  int64_t bytes = kept->owner == CopyOwner::node
+                      ? whole
+                      : kept->getKeptBytes(whole, whole / mesh.getLocal());
+  std::string text = "costs " + formatBytes(bytes) + " of each ";
+  if (kept->arena == Arena::device)
+    return text + "device";
+  return text + (kept->owner == CopyOwner::node ? "node's " : "rank's ") +
+         stringifyArena(*kept->arena).str() + " memory";
 }
 
 std::string Describer::describe() {

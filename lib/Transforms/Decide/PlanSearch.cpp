@@ -3,6 +3,7 @@
 #include "PlanSearch.h"
 
 #include "Trial.h"
+#include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Planning/Layout/JoinBuckets.h"
 #include "fcdp/Planning/Layout/ShardStates.h"
 #include "fcdp/Planning/SearchConstants.h"
@@ -183,8 +184,7 @@ void Finalists::addUniform(Candidate &candidate, int64_t prefetch,
                            int64_t reductions) {
   candidate.problem.prefetch = choices.prefetch.value_or(prefetch);
   candidate.problem.reductions = choices.reductions.value_or(reductions);
-  for (Residency residency :
-       {Residency::drop, Residency::host, Residency::node, Residency::full})
+  for (Residency residency : kSearchedResidencies)
     for (Collectives collectives : {Collectives::two_level, Collectives::flat})
       addUniform(candidate,
                  treatAlike(candidate.problem, residency, collectives));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "dialects/Fcdp/StepFamily.h"
+#include "dialects/Fcdp/Tiers.h"
 
 #include <array>
 
@@ -26,40 +27,15 @@ struct CopyDecision {
   /// Whether the job evaluates the model between steps.
   bool isEvaluated = false;
   /// Whether each gather refers to the slice of the one before. That slice is
-  /// then kept in host memory even if no use loads it.
+  /// then stored even if no use loads it.
   bool isReference = false;
-};
-
-/// The source of the copy for one use.
-enum class CopySource {
-  /// A gather between nodes yields this rank's slice, and one within the node
-  /// the copy; or one flat gather does.
-  network,
-  /// A load from host memory yields the slice, a gather within the node the
-  /// copy.
-  host,
-  /// The slice is on the device; a gather within the node yields the copy.
-  slice,
-  /// The copy is on the device.
-  copy
-};
-
-/// The place of a copy until its next use.
-enum class CopyPlace {
-  /// Nowhere.
-  none,
-  /// Each rank's slice is in host memory.
-  hostSlice,
-  /// This rank's slice is on the device.
-  deviceSlice,
-  /// The whole copy is on the device.
-  deviceCopy
 };
 
 /// One row of the table: the uses of one function.
 struct CopyActions {
-  /// Sources of the first use in program order, and of all later ones.
-  CopySource first = CopySource::network, later = CopySource::network;
+  /// The tiers that the first use in program order, and all later ones, fetch
+  /// the copy from.
+  Residency first = Residency::drop, later = Residency::drop;
   /// Whether the first gather also fills the bucket's state. For `init`, which
   /// has no uses, this gather is added.
   bool fillsState = false;
@@ -77,15 +53,15 @@ struct CopyPolicy {
   /// micro-batch has `uses` live ranges of the copy.
   int64_t countNetworkGathers(int64_t microBatches, int64_t uses) const;
 
-  /// The place of the copy between the uses of one micro-batch.
-  CopyPlace within = CopyPlace::none;
-  /// The state that keeps a copy for other functions or, in host memory, for
-  /// later uses in the same function. Evaluations use the states of steps. In
-  /// host memory they have a state for each bucket whose copies are kept there
-  /// within a micro-batch.
-  CopyPlace state = CopyPlace::none;
-  /// Whether each micro-batch fills the state in host memory again, for its own
-  /// uses.
+  /// The tier of the copy between the uses of one micro-batch.
+  Residency within = Residency::drop;
+  /// The tier of the state that keeps a copy for other functions or, outside of
+  /// the device, for later uses in the same function. Evaluations use the
+  /// states of steps. Outside of the device they have a state for each bucket
+  /// whose copies are kept there within a micro-batch.
+  Residency state = Residency::drop;
+  /// Whether each micro-batch fills the state outside of the device again, for
+  /// its own uses.
   bool isInMicrobatch = false;
 
 private:

@@ -5,7 +5,7 @@
 // uses and which collectives are flat. This code does not use the IR.
 #pragma once
 
-#include "dialects/Fcdp/Enums.h"
+#include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Cluster/Cost.h"
 #include "fcdp/Planning/Residency/SumPolicy.h"
 #include "llvm/ADT/SmallVector.h"
@@ -67,8 +67,9 @@ struct ResidencyProblem {
 
     /// Returns whether gathers under `plan` send differences.
     bool sendsDeltas(const BucketResidency &plan) const {
-      return deltaGather && (plan.residency == Residency::host ||
-                             plan.carry == Residency::host);
+      return deltaGather &&
+             (getTier(plan.residency).arena == Arena::host ||
+              getTier(plan.carry).arena == Arena::host);
     }
     /// Returns whether the sharding allows `plan`. Given decisions are allowed.
     bool allows(const BucketResidency &plan) const;

@@ -192,7 +192,8 @@ def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat(
   let summary = "convert a shard to another type";
   let description = [{
     Rounds to nearest even. A cast before a gather gives the same result as one
-    after it, and gathers fewer bytes.
+    after it, and gathers fewer bytes. A cast to the same type folds to its input,
+    unless it has a buffer or reads a view of a state.
 
     Example:
     ```mlir
@@ -207,6 +208,7 @@ def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat(
   let results = (outs Fcdp_AnyShard:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `to` type($result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
 }
 
 def Fcdp_AllGatherOp : Fcdp_CollectiveOp<"all_gather", !listconcat(
@@ -221,7 +223,8 @@ def Fcdp_AllGatherOp : Fcdp_CollectiveOp<"all_gather", !listconcat(
     that a rank owns. With `into` the result is in the memory of a state and stays there
     for later functions. With `delta` a rank sends the difference of its input from its
     part of that state, which has the result of the previous gather; the result is the
-    same as without `delta`.
+    same as without `delta`. A gather over one rank folds to its input, unless it has an
+    effect on a state, a stream or a buffer, or reads a view of a state.
 
     Example:
     ```mlir
@@ -273,6 +276,7 @@ def Fcdp_AllGatherOp : Fcdp_CollectiveOp<"all_gather", !listconcat(
     (`into` $into^)? (`delta` $delta^)? (`on` `` $stream^)?
     attr-dict `:` type($input) `to` type($result)
   }];
+  let hasFolder = 1;
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$input,
                                  "::mlir::FlatSymbolRefAttr":$source,
                                  "::mlir::FlatSymbolRefAttr":$mesh,
@@ -290,7 +294,8 @@ def Fcdp_ReduceScatterOp : Fcdp_CollectiveOp<"reduce_scatter", FromSharded> {
     both axes the result has the same bits as a reduction over `local` in the input's
     type followed by one over `node`. With the code `int8` or `int4`, ranks send rounded
     values. `residual` has their rounding errors, which they add to the next values
-    before rounding.
+    before rounding. A reduction over one rank to the same type folds to its input under
+    the conditions of a gather.
 
     Example:
     ```mlir
@@ -332,6 +337,7 @@ def Fcdp_ReduceScatterOp : Fcdp_CollectiveOp<"reduce_scatter", FromSharded> {
     std::optional<int64_t> getScratchBytes();
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
   }];
+  let hasFolder = 1;
   let assemblyFormat = [{
     $input `of` $source `over` $mesh `` custom<Axes>($axes) (`code` `` $code^)?
     (`residual` $residual^)? (`on` `` $stream^)? attr-dict `:` type($input) `to` type($result)

@@ -95,6 +95,33 @@ static LogicalResult verifyDelta(AllGatherOp op,
   return success();
 }
 
+/// Returns `input` for an operation whose result has its values. Null if the
+/// input is a view of memory, which a later operation may overwrite while the
+/// result keeps the values.
+static OpFoldResult foldToInput(Value input) {
+  Operation *producer = input.getDefiningOp();
+  bool isView = producer && producer->hasTrait<RunsNothing>();
+  return isView ? OpFoldResult() : input;
+}
+
+/// Folds a collective over one rank. Scheduled and planned ones stay, because
+/// others wait for their stream or use their memory.
+template <typename OpTy>
+static OpFoldResult foldOverOneRank(OpTy op) {
+  bool isOverOne = op.getInput().getType() == op.getResult().getType();
+  if (!isOverOne || op.isCoded() || op.getStreamAttr() || op.getBufferAttr())
+    return {};
+  return foldToInput(op.getInput());
+}
+
+OpFoldResult AllGatherOp::fold(FoldAdaptor) {
+  return getIntoAttr() ? OpFoldResult() : foldOverOneRank(*this);
+}
+
+OpFoldResult ReduceScatterOp::fold(FoldAdaptor) {
+  return foldOverOneRank(*this);
+}
+
 LogicalResult AllGatherOp::verifyOwnSymbolUses(SymbolTableCollection &symbols) {
   if (getIntoAttr()) { // C6
     auto state = symbols.lookupNearestSymbolFrom<StateOp>(*this, getIntoAttr());
@@ -189,6 +216,12 @@ LogicalResult ReadStateOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected result type ")
            << state.getType() << ", got " << getResult().getType();
   return success();
+}
+
+OpFoldResult CastShardOp::fold(FoldAdaptor) {
+  bool isNothing = getInput().getType() == getResult().getType();
+  return isNothing && !getBufferAttr() ? foldToInput(getInput())
+                                       : OpFoldResult();
 }
 
 LogicalResult CastShardOp::verify() {

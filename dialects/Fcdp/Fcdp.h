@@ -57,6 +57,11 @@ inline constexpr int64_t kMemberAlignment = 64;
 /// The number of elements of a moment in 8 bits that share a scale.
 inline constexpr int64_t kStateBlock = 256;
 
+/// Each square of a state begins at a multiple of so many elements, 64 bytes.
+inline constexpr int64_t kSquareAlignment = 16;
+/// The longest side of such a square.
+inline constexpr int64_t kMostSide = 1'000'000;
+
 /// The event of a live-in token, an i64 on an argument. The previous function
 /// has recorded it.
 inline constexpr llvm::StringLiteral kEventAttr = "fcdp.event";
@@ -234,8 +239,9 @@ int64_t countReducedRanks(mlir::ModuleOp module);
 /// Returns the number of elements of an optimizer's state for a parameter.
 /// There is a scale for each block of a moment in 8 bits. Parameters of two or
 /// more dimensions have factors of the second moment; the others have
-/// `variance`.
-int64_t countStateElements(StateRole role, mlir::RankedTensorType parameter);
+/// `variance`. A matrix has squares of its sides of at most `maxSide`.
+int64_t countStateElements(StateRole role, mlir::RankedTensorType parameter,
+                           int64_t maxSide = 0);
 
 /// Returns the arena of states of `role`; of copies, that of their first tier.
 Arena getArena(StateRole role);

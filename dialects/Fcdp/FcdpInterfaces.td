@@ -41,9 +41,15 @@ def OptimizerAttrInterface : AttrInterface<"OptimizerAttrInterface"> {
       }], "double", "getScratchTraffic", (ins), [{}], [{ return 0; }]>,
     InterfaceMethod<[{
         Returns the floating-point operations of products of matrices in the update
-        of a parameter, which are in bf16. Other work costs memory traffic alone.
+        of a parameter. Other work costs memory traffic alone.
       }], "double", "getFlops", (ins "::mlir::RankedTensorType":$parameter),
       [{}], [{ return 0; }]>,
+    InterfaceMethod<"Returns whether these products are in f32, and not in bf16.",
+      "bool", "multipliesInF32", (ins), [{}], [{ return false; }]>,
+    InterfaceMethod<[{
+        Returns the longest side of a matrix for which there are states that are
+        squares of sides.
+      }], "int64_t", "getMaxSide", (ins), [{}], [{ return 0; }]>,
   ];
 }
 

@@ -508,7 +508,7 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
     Constraints:
     - (C1) `target` is a trainable parameter or bucket.
     - (C2) The optimizer can update all parameters, and a bucket has the layout that
-      it needs.
+      it needs and its `max_side`.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<Accumulator>,
                            MemRead<State>, MemWrite<State>]>:$target,

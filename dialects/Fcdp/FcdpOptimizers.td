@@ -71,6 +71,12 @@ class NotAbove<string name, string default, string most>
   let inRange = name # ".getValueAsDouble() <= " # most;
   let rangeRule = "'" # name # "' of at most " # most;
 }
+class Between<string name, string default, string least, string below>
+    : Setting<name, default, least, below> {
+  let inRange = name # ".getValueAsDouble() >= " # least # " && " # name
+                # ".getValueAsDouble() < " # below;
+  let rangeRule = "'" # name # "' of at least " # least # " and below " # below;
+}
 // A number of any sign.
 class Signed<string name, string default, string tuple = "">
     : Setting<name, default, !strconcat("-", anyNumber), anyNumber, tuple>;
@@ -90,14 +96,14 @@ class Flag<string name, string default, string rule = "to be 0 or 1">
   let parameter = AttrParameter<"bool", "">;
   let checkNumber = "";
 }
-// A whole number from 0 to `most`.
-class Count<string name, string default, int most>
-    : Setting<name, default, "0", !cast<string>(!add(most, 1))> {
+// A whole number from `leastCount` to `most`.
+class Count<string name, string default, int most, int leastCount = 0>
+    : Setting<name, default, !cast<string>(leastCount), !cast<string>(!add(most, 1))> {
   let kind = "count";
   let isAllowed = "isWhole";
   let refusal = "expected '" # name # "' to be a whole number";
-  let inRange = name # " >= 0 && " # name # " <= " # most;
-  let rangeRule = "'" # name # "' from 0 to " # most;
+  let inRange = name # " >= " # leastCount # " && " # name # " <= " # most;
+  let rangeRule = "'" # name # "' from " # leastCount # " to " # most;
   let parameter = AttrParameter<"int64_t", "">;
   let checkNumber = "";
 }
@@ -149,6 +155,9 @@ class Fcdp_Optimizer<string className, string optimizerName, list<Setting> theSe
   code flops = "";
   // Bytes for each element: getScratchTraffic.
   string scratchTraffic = "";
+  // multipliesInF32, and getMaxSide for states that are squares of sides.
+  string inF32 = "";
+  code maxSide = "";
 
   // The parameters that it updates unless a group says otherwise: those that it
   // can update with at least so many elements, or the matrices of hidden layers.
@@ -200,7 +209,11 @@ class Fcdp_Optimizer<string className, string optimizerName, list<Setting> theSe
     Method<"int64_t", "getScratchBytes(::mlir::RankedTensorType parameter)", scratchBytes>,
     Method<"double", "getFlops(::mlir::RankedTensorType parameter)", flops>,
     Method<"double", "getScratchTraffic()", !if(!empty(scratchTraffic), "",
-      "\n  return " # scratchTraffic # ";\n")>];
+      "\n  return " # scratchTraffic # ";\n")>,
+    Method<"bool", "multipliesInF32()", !if(!empty(inF32), "",
+      "\n  return " # inF32 # ";\n")>,
+    Method<"int64_t", "getMaxSide()", !if(!empty(maxSide), "",
+      "\n  return " # maxSide # ";\n")>];
   let extraClassDeclaration = !interleave(!foreach(m, methods, m.declaration), "");
   let extraClassDefinition = !interleave(!foreach(m, methods, m.definition), "")
     # "::llvm::LogicalResult $cppClass::verify(\n"

@@ -178,6 +178,9 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     `outer` is the fragment of outer steps that contains the bucket. Between outer steps
     each node then has its own parameters: gradients are reduced only within the node.
 
+    `max_side` is the longest side of a matrix for which the bucket has states that are
+    squares of sides (default: 0, no side).
+
     Example:
     ```mlir
     fcdp.bucket @bucket.fc unit "fc" elements 64 storage f32 wire f32 trainable
@@ -214,6 +217,7 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
       `collectives` are not `flat`.
     - (C15) `outer` is not negative. It needs a trainable bucket with `sharding node` whose
       `collectives` are not `flat` and whose `accumulation` is `sharded` or `full`.
+    - (C16) `max_side` is from 0 to 1,000,000, in a trainable bucket.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
@@ -227,7 +231,7 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
                        OptionalAttr<Fcdp_CollectivesAttr>:$collectives,
                        OptionalAttr<Fcdp_WireAttr>:$gather_wire,
                        OptionalAttr<Fcdp_WireAttr>:$reduce_wire,
-                       OptionalAttr<I64Attr>:$outer,
+                       OptionalAttr<I64Attr>:$outer, OptionalAttr<I64Attr>:$max_side,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
@@ -236,7 +240,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     (`residency` `` $residency^)? (`carry` `` $carry^)?
     (`accumulation` `` $accumulation^)? (`collectives` `` $collectives^)?
     (`gather_wire` `` $gather_wire^)?
-    (`reduce_wire` `` $reduce_wire^)? (`outer` $outer^)? `members` custom<Members>($members) attr-dict
+    (`reduce_wire` `` $reduce_wire^)? (`outer` $outer^)?
+    (`max_side` $max_side^)? `members` custom<Members>($members) attr-dict
   }];
   let hasVerifier = 1;
 }

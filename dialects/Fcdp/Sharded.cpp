@@ -402,6 +402,11 @@ LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("expected a bucket with the layout ")
            << needed << ", which '" << getSettings().getName()
            << "' needs, got " << getTargetAttr();
+  if (int64_t side = getSettings().getMaxSide(),
+      found = bucket.getMaxSide().value_or(0);
+      side != found) // C2
+    return emitOpError("expected a bucket with the 'max_side' ")
+           << side << " of '" << getSettings().getName() << "', got " << found;
   return success();
 }
 

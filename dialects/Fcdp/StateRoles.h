@@ -33,8 +33,18 @@ enum class StateScope { shard, slice, whole };
 /// each block of 256 elements; for a parameter of two or more dimensions the
 /// means over the last one (`rowMean`) or over the one before it
 /// (`columnMean`); one for each element of any other parameter
-/// (`withoutMeans`).
-enum class StateShape { element, block, rowMean, columnMean, withoutMeans };
+/// (`withoutMeans`); for a matrix of r x c elements r x r (`rowSquare`) or
+/// c x c (`columnSquare`), unless the side is longer than `max_side` of the
+/// bucket.
+enum class StateShape {
+  element,
+  block,
+  rowMean,
+  columnMean,
+  withoutMeans,
+  rowSquare,
+  columnSquare
+};
 
 struct StateRoleRecord {
   unsigned index; ///< the value of the role

@@ -213,6 +213,10 @@ LogicalResult BucketOp::verify() {
            << *reduce;
   if (getAccumulation() && !getTrainable()) // C7
     return emitOpError("a frozen bucket has no gradients to accumulate");
+  if (std::optional<int64_t> side = getMaxSide(); // C16
+      side && (*side < 0 || *side > kMostSide || !getTrainable()))
+    return emitOpError("expected 'max_side' from 0 to ")
+           << kMostSide << " in a trainable bucket, got " << *side;
   if (failed(verifyWires(*this)) || failed(verifyOuter(*this)))
     return failure();
   if (failed(verifyResidency(*this, "residency", getResidency())) ||
@@ -349,7 +353,21 @@ const StateRoleRecord &fcdp::getRecord(StateRole role) {
   return StateRoleTable[static_cast<size_t>(role)];
 }
 
-int64_t fcdp::countStateElements(StateRole role, RankedTensorType parameter) {
+/// Returns the number of elements of a square of one side of a matrix. The
+/// dimension is counted from the last one.
+static int64_t countSquare(RankedTensorType parameter, int64_t dimension,
+                           int64_t maxSide) {
+  int64_t elements = parameter.getNumElements(), rank = parameter.getRank();
+  if (rank < 2 || elements == 0 ||
+      elements !=
+          parameter.getDimSize(rank - 1) * parameter.getDimSize(rank - 2))
+    return 0;
+  int64_t side = parameter.getDimSize(rank - dimension);
+  return side <= maxSide ? side * side : 0;
+}
+
+int64_t fcdp::countStateElements(StateRole role, RankedTensorType parameter,
+                                 int64_t maxSide) {
   int64_t elements = parameter.getNumElements(), rank = parameter.getRank();
   bool hasMeans = rank >= 2 && elements != 0;
   switch (getRecord(role).shape) {
@@ -363,8 +381,17 @@ int64_t fcdp::countStateElements(StateRole role, RankedTensorType parameter) {
     return hasMeans ? elements / parameter.getDimSize(rank - 2) : 0;
   case StateShape::withoutMeans:
     return hasMeans ? 0 : elements;
+  case StateShape::rowSquare:
+    return countSquare(parameter, 2, maxSide);
+  case StateShape::columnSquare:
+    return countSquare(parameter, 1, maxSide);
   }
   llvm_unreachable("unknown shape of a state");
+}
+
+static bool isSquare(StateRole role) {
+  StateShape shape = getRecord(role).shape;
+  return shape == StateShape::rowSquare || shape == StateShape::columnSquare;
 }
 
 /// Returns the number of elements of a state in which the parameters of a shard
@@ -375,14 +402,19 @@ static int64_t countLargestShard(BucketOp bucket, StateRole role, MeshOp mesh) {
   int64_t elements = std::max<int64_t>(bucket.getElements() / parts, 1);
   for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
     shardOf[member.getParameter().getAttr()] = member.getOffset() / elements;
+  // Squares are operands of products, and begin at multiples of 64 bytes.
+  int64_t alignment = isSquare(role) ? kSquareAlignment : 1;
   llvm::DenseMap<int64_t, int64_t> counts;
   int64_t most = 0;
   for (auto parameter :
        bucket->getParentOfType<ModuleOp>().getOps<ParameterOp>())
     if (auto shard = shardOf.find(parameter.getSymNameAttr());
         shard != shardOf.end())
-      most = std::max(most, counts[shard->second] += countStateElements(
-                                role, parameter.getTensorType()));
+      most = std::max(most,
+                      counts[shard->second] += llvm::alignTo(
+                          countStateElements(role, parameter.getTensorType(),
+                                             bucket.getMaxSide().value_or(0)),
+                          alignment));
   return most;
 }
 
@@ -429,6 +461,8 @@ RankedTensorType fcdp::getStateType(BucketOp bucket, StateRole role,
   case StateShape::rowMean:
   case StateShape::columnMean:
   case StateShape::withoutMeans:
+  case StateShape::rowSquare:
+  case StateShape::columnSquare:
     elements = countLargestShard(bucket, role, mesh);
   }
   return RankedTensorType::get({elements}, getElementType(bucket, record.type));

@@ -295,12 +295,13 @@ static Owned getOwned(Operation *symbol, int64_t ranks) {
 
 /// Returns the bytes of a rank's part of a state of the optimizer. Before
 /// bucketing, elements of states have the type of the parameter.
-static double stateBytes(Operation *target, StateRole role, int64_t ranks) {
+static double stateBytes(Operation *target, StateRole role, int64_t maxSide,
+                         int64_t ranks) {
   if (auto bucket = dyn_cast<BucketOp>(target))
     return static_cast<double>(byteSize(getStateType(
         bucket, role, getMesh(bucket->getParentOfType<ModuleOp>()))));
   auto type = cast<ParameterOp>(target).getTensorType();
-  return static_cast<double>(countStateElements(role, type)) *
+  return static_cast<double>(countStateElements(role, type, maxSide)) *
          elementBytes(type.getElementType()) / ranks;
 }
 
@@ -339,14 +340,18 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
       update.getSettings().getScratchTraffic() +
       (owned.updated != owned.storage ? elementBytes(owned.storage) : 0);
   double bytes = owned.elements * each;
-  for (StateRole role : update.getSettings().getStates())
-    bytes += 2 * stateBytes(target, role, cluster.getWorldSize());
+  OptimizerAttrInterface settings = update.getSettings();
+  for (StateRole role : settings.getStates())
+    bytes += 2 * stateBytes(target, role, settings.getMaxSide(),
+                            cluster.getWorldSize());
   Cost cost = inMemory("shard_update",
                        owned.elements * elementBytes(owned.updated), bytes);
   const Device &device = cluster.device;
   if (!isMeasured("shard_update"))
-    cost.seconds += countFlops(update, cluster.getWorldSize()) /
-                    (device.flops.bf16 * device.computeEfficiency);
+    cost.seconds +=
+        countFlops(update, cluster.getWorldSize()) /
+        ((settings.multipliesInF32() ? device.flops.f32 : device.flops.bf16) *
+         device.computeEfficiency);
   return cost;
 }
 

@@ -101,7 +101,8 @@ void CheckpointLayout::addBucket(
     bool isValue = region.role() == plan::StateRole::shard;
     DType dtype = toDType(region.dtype());
     for (const plan::ParameterT *parameter : members) {
-      std::optional<Shape> shape = stateShape(region.role(), parameter->shape);
+      std::optional<Shape> shape =
+          stateShape(region.role(), parameter->shape, bucket.maxSide);
       if (!shape)
         continue;
       CheckpointState saved{parameter->names, role, dtype, *shape};

@@ -8,20 +8,18 @@
 
 #include <ATen/ops/empty.h>
 #include <optional>
-#include <utility>
 
 namespace fcdp {
 
 namespace {
 
-/// Returns the number of elements that a parameter has of a state of factors.
-int64_t countFactors(plan::StateRole role, const UpdateSegment &parameter) {
-  Shape shape = {parameter.elements};
-  if (parameter.columns != 0)
-    shape = {parameter.elements / (parameter.rows * parameter.columns),
-             parameter.rows, parameter.columns};
-  std::optional<Shape> factors = stateShape(role, shape);
-  return factors ? numElements(*factors) : 0;
+/// Returns the last dimensions of a parameter that is updated as a whole, after
+/// the product of all others.
+Shape shapeOf(const UpdateSegment &parameter) {
+  if (parameter.columns == 0)
+    return {parameter.elements};
+  return {parameter.elements / (parameter.rows * parameter.columns),
+          parameter.rows, parameter.columns};
 }
 
 /// Used by the issuing thread only.
@@ -117,9 +115,12 @@ private:
               whole.states[i], whole.parameter.numel(), of.begin, of.elements));
           continue;
         }
-        int64_t factors = countFactors(states[i], of);
-        int64_t begin = std::exchange(numFactors[i], numFactors[i] + factors);
-        part.states.push_back(whole.states[i].narrow(0, begin, factors));
+        const Shape shape = shapeOf(of);
+        auto factors = stateShape(states[i], shape, bucket.maxSide);
+        int64_t begin = numFactors[i];
+        numFactors[i] += numPlaceElements(states[i], shape, bucket.maxSide);
+        part.states.push_back(whole.states[i].narrow(
+            0, begin, factors ? numElements(*factors) : 0));
       }
     }
   }

@@ -144,7 +144,7 @@ int64_t adafactorBytes(const plan::ParameterT &parameter) {
   for (plan::StateRole role :
        {plan::StateRole::row_var, plan::StateRole::col_var,
         plan::StateRole::variance})
-    if (std::optional<Shape> own = stateShape(role, shape))
+    if (std::optional<Shape> own = stateShape(role, shape, 0))
       bytes += 2 * placeBytes(numElements(*own), width);
   if (shape.size() >= 2)
     bytes += placeBytes(

@@ -117,6 +117,10 @@ void checkBucket(const StepPlan &plan, const plan::BucketT &bucket,
   if (bucket.elements % plan.mesh.size() != 0)
     failCheck(where + ".elements", "expected a multiple of ", plan.mesh.size(),
               " ranks, got ", bucket.elements);
+  constexpr uint32_t mostSide = 1'000'000;
+  if (bucket.maxSide > mostSide)
+    failCheck(where + ".max_side", "expected at most ", mostSide, ", got ",
+              bucket.maxSide);
   if (!findState(bucket, StateRole::shard))
     failCheck(where + ".states", "the state 'shard' is missing");
   if (findState(bucket, StateRole::master) &&

@@ -20,9 +20,31 @@ plan::StateRules plan::rulesOf(StateRole role) {
 
 namespace {
 
-int64_t numStateElements(plan::StateRole role, const Shape &shape) {
-  std::optional<Shape> own = stateShape(role, shape);
+int64_t numStateElements(plan::StateRole role, const Shape &shape,
+                         uint32_t maxSide) {
+  std::optional<Shape> own = stateShape(role, shape, maxSide);
   return own ? numElements(*own) : 0;
+}
+
+bool isSquare(plan::StateShape rule) {
+  return rule == plan::StateShape::rowSquare ||
+         rule == plan::StateShape::columnSquare;
+}
+
+/// Returns the shape of a square, or none if `shape` is no matrix or the side
+/// is too long.
+std::optional<Shape> squareShape(plan::StateShape rule, const Shape &shape,
+                                 uint32_t maxSide) {
+  size_t rank = shape.size();
+  if (rank < 2 || numElements(shape) == 0 ||
+      numElements(shape) != shape[rank - 1] * shape[rank - 2])
+    return std::nullopt;
+  int64_t side = shape[rank - (rule == plan::StateShape::rowSquare ? 2 : 1)];
+  if (side > int64_t(maxSide))
+    return std::nullopt;
+  Shape own = shape;
+  own[rank - 1] = own[rank - 2] = side;
+  return own;
 }
 
 /// Returns the part that contains a parameter which is whole in a part.
@@ -41,7 +63,7 @@ int64_t firstFactor(const StepPlan &plan, const plan::ParameterT &parameter,
     if (other->bucket == parameter.bucket &&
         other->offsetElements < parameter.offsetElements &&
         partWith(*other, bucket) == partWith(parameter, bucket))
-      first += numStateElements(role, other->shape);
+      first += numPlaceElements(role, other->shape, bucket.maxSide);
   return first;
 }
 
@@ -69,10 +91,22 @@ bool isFactor(plan::StateRole role) {
   return shape != plan::StateShape::element && shape != plan::StateShape::block;
 }
 
-std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape) {
+int64_t numPlaceElements(plan::StateRole role, const Shape &shape,
+                         uint32_t maxSide) {
+  constexpr int64_t alignment = 64 / sizeof(float);
+  int64_t elements = numStateElements(role, shape, maxSide);
+  if (!isSquare(plan::rulesOf(role).shape))
+    return elements;
+  return (elements + alignment - 1) / alignment * alignment;
+}
+
+std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape,
+                                uint32_t maxSide) {
   plan::StateShape rule = plan::rulesOf(role).shape;
   if (isScale(role))
     return Shape{numElements(shape) / kStateBlock};
+  if (isSquare(rule))
+    return squareShape(rule, shape, maxSide);
   if (!isFactor(role))
     return shape;
   bool hasMeans = shape.size() >= 2 && numElements(shape) != 0;
@@ -121,7 +155,7 @@ ShardRange stateRangeOf(const StepPlan &plan, const plan::ParameterT &parameter,
                         uint32_t part, plan::StateRole role) {
   const plan::BucketT &bucket = *plan.buckets[parameter.bucket];
   if (isFactor(role)) {
-    int64_t elements = numStateElements(role, parameter.shape);
+    int64_t elements = numStateElements(role, parameter.shape, bucket.maxSide);
     if (elements == 0 || partWith(parameter, bucket) != part)
       return {};
     return {0, firstFactor(plan, parameter, role), elements};
@@ -138,8 +172,9 @@ int64_t numFactorElements(const StepPlan &plan, const plan::BucketT &bucket,
   int64_t most = 0;
   for (const auto &parameter : plan.parameters)
     if (plan.buckets[parameter->bucket].get() == &bucket)
-      most = std::max(most, counts[partWith(*parameter, bucket)] +=
-                            numStateElements(role, parameter->shape));
+      most = std::max(most,
+                      counts[partWith(*parameter, bucket)] +=
+                      numPlaceElements(role, parameter->shape, bucket.maxSide));
   return most;
 }
 

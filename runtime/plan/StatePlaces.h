@@ -2,7 +2,8 @@
 //
 // Computes the shapes of parameters' states, and their places in a rank's part
 // of a bucket's state. A state has the parameter's shape, a number for each
-// block of it, or Adafactor's second moments (`row_var` in plan/Plan.fbs).
+// block of it, Adafactor's second moments (`row_var` in plan/Plan.fbs), or a
+// square of a side.
 #pragma once
 
 #include "plan/StepPlan.h"
@@ -20,7 +21,15 @@ namespace plan {
 /// dialects/Fcdp/FcdpStateRoles.td; StateRoles.h there explains them.
 enum class StateType { storage, wire, optimizer, f32, u8 };
 enum class StateScope { shard, slice, whole };
-enum class StateShape { element, block, rowMean, columnMean, withoutMeans };
+enum class StateShape {
+  element,
+  block,
+  rowMean,
+  columnMean,
+  withoutMeans,
+  rowSquare,
+  columnSquare
+};
 struct StateRules {
   StateType type;
   StateScope scope;
@@ -31,13 +40,20 @@ StateRules rulesOf(StateRole role);
 
 /// Returns whether a state has one number for each block.
 bool isScale(plan::StateRole role);
-/// Returns whether a state is one of Adafactor's second moments. A parameter
-/// has either `variance` or both others, and is whole in a part.
+/// Returns whether a state depends on the parameter's dimensions: it is one of
+/// Adafactor's second moments, of which a parameter has either `variance` or
+/// both others, or a square of a side. The parameter is whole in a part.
 bool isFactor(plan::StateRole role);
 
 /// Returns the shape of a state, or none if a parameter of `shape` has no such
-/// state.
-std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape);
+/// state. `maxSide` is that of the bucket.
+std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape,
+                                uint32_t maxSide);
+/// Returns the number of elements that such a state takes in a part, where the
+/// states of parameters follow each other. Squares begin at multiples of 64
+/// bytes.
+int64_t numPlaceElements(plan::StateRole role, const Shape &shape,
+                         uint32_t maxSide);
 
 /// The elements of a parameter or its state that are in one part of a bucket.
 struct ShardRange {

@@ -217,12 +217,14 @@ const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
   if (region.role() == plan::StateRole::master && !hasMaster)
     return match.require(kValueRole, member.names, storage, member.shape);
   DType dtype = toDType(region.dtype());
-  bool isOwn = dtype == DType::U8 || isScale(region.role());
-  return match.require(role, member.names,
-                       isOwn       ? dtype
-                       : hasMaster ? DType::F32
-                                   : storage,
-                       *stateShape(region.role(), member.shape));
+  plan::StateType type = plan::rulesOf(region.role()).type;
+  bool isOwn = type == plan::StateType::f32 || type == plan::StateType::u8;
+  return match.require(
+      role, member.names,
+      isOwn       ? dtype
+      : hasMaster ? DType::F32
+                  : storage,
+      *stateShape(region.role(), member.shape, bucket.maxSide));
 }
 
 bool Loader::startsAtOuter(const plan::ParameterT &member) const {
@@ -293,7 +295,7 @@ void Loader::planBucket(size_t number,
       continue;
     DType dtype = toDType(region.dtype());
     for (const plan::ParameterT *member : members) {
-      if (!stateShape(region.role(), member->shape))
+      if (!stateShape(region.role(), member->shape, bucket.maxSide))
         continue;
       if (region.role() == plan::StateRole::residual) {
         planResidual(region, *member);

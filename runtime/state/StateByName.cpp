@@ -53,8 +53,10 @@ struct Region {
 std::optional<Region> findRegion(const StepPlan &plan,
                                  const plan::ParameterT &parameter,
                                  plan::StateRole role) {
-  const plan::State *region = findState(*plan.buckets[parameter.bucket], role);
-  std::optional<Shape> shape = stateShape(role, parameter.shape);
+  const plan::BucketT &bucket = *plan.buckets[parameter.bucket];
+  const plan::State *region = findState(bucket, role);
+  std::optional<Shape> shape =
+      stateShape(role, parameter.shape, bucket.maxSide);
   if (!region || !shape)
     return std::nullopt;
   return Region{region, *shape};

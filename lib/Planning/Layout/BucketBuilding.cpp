@@ -61,13 +61,17 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
         context, FlatSymbolRefAttr::get(ParameterOp(member).getSymNameAttr()),
         offset));
   OpBuilder builder(context);
+  auto optimizer = dyn_cast_or_null<OptimizerAttrInterface>(group.optimizer);
+  int64_t maxSide = optimizer ? optimizer.getMaxSide() : 0;
   auto bucket = BucketOp::create(
       builder, members.front()->getLoc(), group.getName(), group.unit,
       *elements, group.storage, group.wire, typeOrNone(group.reduce),
       typeOrNone(group.master), group.trainable, Sharding::world,
       layout.getKind() == LayoutKind::flat ? LayoutAttr() : layout,
       ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
-      WireAttr(), WireAttr(), IntegerAttr(), builder.getArrayAttr(places));
+      WireAttr(), WireAttr(), IntegerAttr(),
+      maxSide ? builder.getI64IntegerAttr(maxSide) : IntegerAttr(),
+      builder.getArrayAttr(places));
   table.insert(bucket, place);
   addStates(bucket, group.optimizer, place);
   for (BucketOp from : group.buckets)

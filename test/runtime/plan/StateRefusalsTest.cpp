@@ -10,6 +10,8 @@ using namespace fcdp::test;
 static const Refusal kStateRefusals[] = {
     {"Target", [](Json &m) { m["target"] = 7; },
      "plan.target: the value 7 is unknown to this runtime"},
+    {"SidesOfAMillion", [](Json &m) { m["buckets"][0]["max_side"] = 1000001; },
+     "plan.buckets[0].max_side: expected at most 1000000, got 1000001"},
     {"MeshOfNoNodes", [](Json &m) { m["nodes"] = 0; },
      "plan.nodes: expected 1 to 65536, got 0"},
     {"FunctionMissing",

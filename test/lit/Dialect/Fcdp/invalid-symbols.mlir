@@ -834,3 +834,24 @@ fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 reduce f64 train
 fcdp.mesh @world(node = 2, local = 2)
 // expected-error@+1 {{expected a 'reduce' type of f32, bf16 or f16 in a trainable bucket, got 'f32'}}
 fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire bf16 reduce f32 members []
+
+// -----
+
+// bucket_c16_negative
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'max_side' from 0 to 1000000 in a trainable bucket, got -1}}
+fcdp.bucket @bucket unit "fc" elements 0 storage f32 wire f32 trainable max_side -1 members []
+
+// -----
+
+// bucket_c16_long
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'max_side' from 0 to 1000000 in a trainable bucket, got 1000001}}
+fcdp.bucket @bucket unit "fc" elements 0 storage f32 wire f32 trainable max_side 1000001 members []
+
+// -----
+
+// bucket_c16_frozen
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected 'max_side' from 0 to 1000000 in a trainable bucket, got 4}}
+fcdp.bucket @bucket unit "fc" elements 0 storage f32 wire f32 max_side 4 members []

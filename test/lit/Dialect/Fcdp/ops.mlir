@@ -53,6 +53,8 @@ fcdp.bucket @bucket.flat unit "ln" elements 64 storage f32 wire f32 trainable re
 fcdp.bucket @bucket.split unit "ln" elements 64 storage f32 wire f32 collectives two_level members []
 // CHECK-NEXT: fcdp.bucket @bucket.owned unit "" elements 64 storage f32 wire f32 layout owned members []
 fcdp.bucket @bucket.owned unit "" elements 64 storage f32 wire f32 layout owned members []
+// CHECK-NEXT: fcdp.bucket @bucket.squares unit "" elements 64 storage f32 wire f32 trainable layout owned max_side 16 members []
+fcdp.bucket @bucket.squares unit "" elements 64 storage f32 wire f32 trainable layout owned max_side 16 members []
 // CHECK-NEXT: fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
 fcdp.bucket @bucket.frozen unit "" elements 32 storage bf16 wire bf16 members [@frozen at 0]
 // CHECK-NEXT: fcdp.bucket @bucket.slice unit "" elements 64 storage f32 wire f32 trainable sharding node residency drop carry full members []

@@ -41,6 +41,15 @@ ResultPool::Scope::Scope(ResultPool &pool)
     : outer(std::exchange(activePool, &pool)) {}
 ResultPool::Scope::~Scope() { activePool = outer; }
 
+ResultPool::Apart::Apart() : pool(activePool) {
+  if (pool)
+    ++pool->numApart;
+}
+ResultPool::Apart::~Apart() {
+  if (pool)
+    --pool->numApart;
+}
+
 ResultPool *ResultPool::active() { return activePool; }
 
 void ResultPool::beginStep() {
@@ -133,6 +142,8 @@ c10::DataPtr ResultPool::fromSystem(size_t bytes) {
 }
 
 c10::DataPtr ResultPool::allocate(size_t bytes) {
+  if (numApart != 0)
+    return fromSystem(bytes);
   switch (mode) {
   case Mode::Idle:
     return fromSystem(bytes);

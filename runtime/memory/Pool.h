@@ -106,6 +106,20 @@ public:
     ResultPool *outer;
   };
 
+  /// While it lives, allocations of the thread's active pool, if any, come from
+  /// the system and are not compared with those of the recorded step. It is for
+  /// operators that only some steps run.
+  class Apart {
+  public:
+    Apart();
+    ~Apart();
+    Apart(const Apart &) = delete;
+    Apart &operator=(const Apart &) = delete;
+
+  private:
+    ResultPool *const pool;
+  };
+
   /// The most steps that are recorded. Each recording changes the places, and
   /// thus the graphs of the operations.
   static constexpr size_t kMostRecordings = 4;
@@ -161,6 +175,7 @@ private:
   c10::Allocator &system;
   enum class Mode { Idle, Recording, Replaying };
   Mode mode = Mode::Idle;
+  size_t numApart = 0;
   const Reservations *reserved = nullptr;
   size_t nextChange = 0;
   std::shared_ptr<PoolRecording> recording;

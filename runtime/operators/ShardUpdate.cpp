@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs the optimizer on this rank's shard.
+#include "memory/Pool.h"
 #include "operators/PreparedOp.h"
 #include "optimizers/GradientScale.h"
 #include "optimizers/Optimizer.h"
@@ -53,6 +54,7 @@ public:
     if (double base = state.plan.learningRate(); base != 0)
       rateFactor = learningRate(settings) / base;
     scratchBytes = needs.scratchBytes;
+    allocatesSometimes = needs.allocatesSometimes;
   }
 
   void run(StepState &state) override {
@@ -67,6 +69,9 @@ public:
     if (scratchBytes != 0)
       scratch =
           at::empty({scratchBytes}, whole.grad.options().dtype(at::kByte));
+    std::optional<ResultPool::Apart> apart;
+    if (allocatesSometimes)
+      apart.emplace();
     UpdateStep step{0, updates.number, updates.count, gradScale->divisor(),
                     scratch};
     for (UpdatePart part : parts) {
@@ -80,6 +85,7 @@ public:
       else
         optimizer->update(part, step);
     }
+    apart.reset();
     scratch.reset();
     if (master.defined())
       shard.copy_(master);
@@ -144,6 +150,7 @@ private:
   std::optional<PieceUpdate> pieces;
   /// The bytes of scratch memory while the update runs.
   int64_t scratchBytes = 0;
+  bool allocatesSometimes = false;
 };
 
 } // namespace

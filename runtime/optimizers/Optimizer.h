@@ -40,6 +40,9 @@ struct UpdateNeeds {
   /// The bytes of `UpdateStep::scratch`. They are equal on all ranks, although
   /// these have other parameters, so that their pools are equal.
   int64_t scratchBytes = 0;
+  /// Whether operators allocate memory of their own in only some updates. It
+  /// then comes from the system, since steps else allocate as the recorded one.
+  bool allocatesSometimes = false;
 };
 
 /// One update of a bucket.

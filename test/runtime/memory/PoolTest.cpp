@@ -156,6 +156,28 @@ TEST(PoolTest, AnotherSizeFallsBackAndIsRecordedAnew) {
   EXPECT_EQ(step(pool, sizes(100, 300)), 0u);
 }
 
+TEST(PoolTest, AllocationsApartAreNotRecorded) {
+  TestArena arena;
+  ResultPool pool(arena, routeCpuAllocations());
+  auto sometimes = [](size_t bytes) {
+    return [=] {
+      c10::DataPtr a = take(100);
+      {
+        ResultPool::Apart apart;
+        c10::DataPtr other = take(bytes);
+      }
+      c10::DataPtr b = take(200);
+    };
+  };
+  EXPECT_EQ(step(pool, sometimes(1000)), 3u);
+  for (size_t bytes : {0, 500, 1000, 0}) {
+    EXPECT_EQ(step(pool, sometimes(bytes)), bytes ? 1u : 0u);
+    EXPECT_EQ(pool.systemBytes(), bytes ? bytes + kPoolTagBytes : 0);
+  }
+  EXPECT_EQ(pool.numRecordings(), 1u);
+  ResultPool::Apart withoutAPool;
+}
+
 TEST(PoolTest, MoreAllocationsFallBackAndAreRecordedAnew) {
   TestArena arena;
   ResultPool pool(arena, routeCpuAllocations());

@@ -13,6 +13,24 @@
 
 namespace fcdp {
 
+const char *checkpointRole(plan::StateRole role) {
+  switch (role) {
+  case plan::StateRole::shard:
+    return kValueRole;
+  case plan::StateRole::master:
+    return kMasterRole;
+  case plan::StateRole::residual:
+    return kResidualRole;
+  case plan::StateRole::outer:
+    return kOuterRole;
+  case plan::StateRole::outer_momentum:
+    return kOuterMomentumRole;
+  default: // or gradients, and copies of values
+    return plan::isOptimizerState(role) ? plan::EnumNameStateRole(role)
+                                        : nullptr;
+  }
+}
+
 namespace {
 
 constexpr const char *kFormat = "fcdp-checkpoint";
@@ -20,13 +38,18 @@ constexpr const char *kFormat = "fcdp-checkpoint";
 constexpr int64_t kFirstVersion = 1, kVersion = 2;
 constexpr std::string_view kDigestMember = "\"digest\"";
 constexpr int64_t kMostRanks = int64_t(1) << 24;
-constexpr const char *kRoles[] = {
-    "value",         "master",          "exp_avg",
-    "exp_avg_sq",    "momentum_buffer", "exp_avg_code",
-    "exp_avg_scale", "exp_avg_sq_code", "exp_avg_sq_scale",
-    "row_var",       "col_var",         "variance",
-    "residual",      "outer",           "outer_momentum",
-    "buffer",        "random"};
+
+/// Returns whether a checkpoint may have states of that role.
+bool isRole(std::string_view role) {
+  if (role == kBufferRole || role == kRandomRole)
+    return true;
+  const auto &values = plan::EnumValuesStateRole();
+  return std::any_of(std::begin(values), std::end(values),
+                     [&](plan::StateRole of) {
+                       const char *saved = checkpointRole(of);
+                       return saved && role == saved;
+                     });
+}
 
 nlohmann::ordered_json toJson(const CheckpointPiece &piece) {
   nlohmann::ordered_json json = {
@@ -149,8 +172,7 @@ void IndexParser::parseFile(const JsonNode &node) {
 
 void IndexParser::parseNames(const JsonNode &node, CheckpointState &state) {
   state.role = node.at("role").text();
-  if (std::find(std::begin(kRoles), std::end(kRoles), state.role) ==
-      std::end(kRoles))
+  if (!isRole(state.role))
     node.at("role").expected("a known role");
   node.at("names").forEach([&](const JsonNode &name) {
     state.names.push_back(name.text());

@@ -26,6 +26,10 @@ inline constexpr const char *kOuterMomentumRole = "outer_momentum";
 /// The name of the random state.
 inline constexpr const char *kRandomName = "torch";
 
+/// Returns the role of a bucket's state in checkpoints, or null if it does not
+/// outlive a step.
+const char *checkpointRole(plan::StateRole role);
+
 /// A contiguous range of a state's elements in row-major order, in a file.
 struct CheckpointPiece {
   uint32_t file = 0;

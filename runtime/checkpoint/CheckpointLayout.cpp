@@ -8,24 +8,6 @@
 
 namespace fcdp {
 
-const char *checkpointRole(plan::StateRole role) {
-  switch (role) {
-  case plan::StateRole::shard:
-    return kValueRole;
-  case plan::StateRole::master:
-    return kMasterRole;
-  case plan::StateRole::residual:
-    return kResidualRole;
-  case plan::StateRole::outer:
-    return kOuterRole;
-  case plan::StateRole::outer_momentum:
-    return kOuterMomentumRole;
-  default: // or gradients, and copies of values
-    return plan::isOptimizerState(role) ? plan::EnumNameStateRole(role)
-                                        : nullptr;
-  }
-}
-
 bool isOfNodes(plan::StateRole role, const plan::BucketT &bucket) {
   bool isCommon =
       role == plan::StateRole::outer || role == plan::StateRole::outer_momentum;

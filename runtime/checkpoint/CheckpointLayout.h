@@ -26,9 +26,6 @@ struct SavedPiece {
   uint64_t bytes = 0;
 };
 
-/// Returns the role of a bucket's state in checkpoints, or null if it does not
-/// outlive a step.
-const char *checkpointRole(plan::StateRole role);
 /// Returns whether each node has its own state of this role of a bucket, of
 /// which each of its ranks has a slice. This holds for residuals and, with
 /// outer steps, for all states except the outer parameters and their momentum.

@@ -7,8 +7,10 @@
 #include "embed/Arguments.h"
 #include "embed/GuardedSession.h"
 #include "policy/Padding.h"
+#include "state/StateByName.h"
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <new>
 #include <sstream>
@@ -23,18 +25,6 @@ static_assert(int(DType::F16) == FCDP_F16 && int(DType::BF16) == FCDP_BF16 &&
               int(DType::I32) == FCDP_I32 && int(DType::I64) == FCDP_I64 &&
               int(DType::U8) == FCDP_U8 && int(DType::Bool) == FCDP_BOOL &&
               int(DType::C64) == FCDP_C64 && int(DType::C128) == FCDP_C128);
-static_assert(int(StateRole::Value) == FCDP_VALUE &&
-              int(StateRole::ExpAvg) == FCDP_EXP_AVG &&
-              int(StateRole::ExpAvgSq) == FCDP_EXP_AVG_SQ &&
-              int(StateRole::MomentumBuffer) == FCDP_MOMENTUM_BUFFER &&
-              int(StateRole::Master) == FCDP_MASTER &&
-              int(StateRole::ExpAvgCode) == FCDP_EXP_AVG_CODE &&
-              int(StateRole::ExpAvgScale) == FCDP_EXP_AVG_SCALE &&
-              int(StateRole::ExpAvgSqCode) == FCDP_EXP_AVG_SQ_CODE &&
-              int(StateRole::ExpAvgSqScale) == FCDP_EXP_AVG_SQ_SCALE &&
-              int(StateRole::RowVar) == FCDP_ROW_VAR &&
-              int(StateRole::ColVar) == FCDP_COL_VAR &&
-              int(StateRole::Variance) == FCDP_VARIANCE);
 static_assert(int(OnNonfinite::Stop) == FCDP_NONFINITE_STOP &&
               int(OnNonfinite::Skip) == FCDP_NONFINITE_SKIP &&
               int(OnNonfinite::Continue) == FCDP_NONFINITE_CONTINUE);
@@ -147,10 +137,26 @@ Number numberOf(const Handle *handle, Work work) noexcept {
   return number;
 }
 
-StateRole roleOf(fcdp_state_role role) {
+/// The roles that have a number, in the order of the numbers, which programs
+/// have compiled in. Roles of later optimizers have names alone.
+constexpr plan::StateRole kNumberedRoles[] = {plan::StateRole::shard,
+                                              plan::StateRole::exp_avg,
+                                              plan::StateRole::exp_avg_sq,
+                                              plan::StateRole::momentum_buffer,
+                                              plan::StateRole::master,
+                                              plan::StateRole::exp_avg_code,
+                                              plan::StateRole::exp_avg_scale,
+                                              plan::StateRole::exp_avg_sq_code,
+                                              plan::StateRole::exp_avg_sq_scale,
+                                              plan::StateRole::row_var,
+                                              plan::StateRole::col_var,
+                                              plan::StateRole::variance};
+static_assert(std::size(kNumberedRoles) == FCDP_VARIANCE + 1);
+
+plan::StateRole roleOf(fcdp_state_role role) {
   require(role >= FCDP_VALUE && role <= FCDP_VARIANCE,
           "expected a known role of a state");
-  return StateRole(role);
+  return kNumberedRoles[role];
 }
 
 /// Returns a string that the caller passed.
@@ -484,6 +490,24 @@ fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
                                    size_t bytes) {
   return attemptOn(session, [&](Session &session) {
     session.getState(textOf(name), roleOf(role),
+                     {static_cast<std::byte *>(data), bytes});
+  });
+}
+
+fcdp_status fcdp_session_set_named_state(fcdp_session *session,
+                                         const char *name, const char *role,
+                                         const fcdp_tensor *value) {
+  return attemptOn(session, [&](Session &session) {
+    require(value, "expected a tensor, got a null pointer");
+    session.setState(textOf(name), stateRoleOf(textOf(role)), viewOf(*value));
+  });
+}
+
+fcdp_status fcdp_session_get_named_state(fcdp_session *session,
+                                         const char *name, const char *role,
+                                         void *data, size_t bytes) {
+  return attemptOn(session, [&](Session &session) {
+    session.getState(textOf(name), stateRoleOf(textOf(role)),
                      {static_cast<std::byte *>(data), bytes});
   });
 }

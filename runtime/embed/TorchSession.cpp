@@ -164,7 +164,7 @@ public:
         at::Tensor like = at::empty(
             state.shape,
             at::TensorOptions(toScalarType(state.dtype)).device(at::kMeta));
-        found.emplace_back(std::move(state.names), name(state.role),
+        found.emplace_back(std::move(state.names), roleName(state.role),
                            std::move(like), state.persistent);
       }
       return found;

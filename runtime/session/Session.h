@@ -12,7 +12,6 @@
 #include "policy/StepStats.h"
 #include "session/SessionOptions.h"
 #include "state/CheckpointOptions.h"
-#include "state/StateRole.h"
 #include "step/StepObject.h"
 
 #include <functional>
@@ -75,22 +74,22 @@ public:
   /// Sets this rank's shard of a parameter or buffer, or of its optimizer
   /// state, from the whole tensor. Before the first step only. Throws Misuse
   /// for an unknown name, shape, type or role, and then changes nothing.
-  void setState(const std::string &name, StateRole role,
+  void setState(const std::string &name, plan::StateRole role,
                 const TensorView &value);
   /// Collects a parameter, a buffer or its optimizer state on rank 0 in `out`.
   /// Collective. `out` has the bytes of the whole tensor; other ranks may pass
   /// an empty span. All steps must have been read. Throws Misuse.
-  void getState(const std::string &name, StateRole role,
+  void getState(const std::string &name, plan::StateRole role,
                 std::span<std::byte> out);
   /// Read and set the same as rows. Each rank has rows of a parameter's state
   /// as PyTorch's DTensor with Shard(0) places them (state/StateRows.h). A
   /// buffer is whole; reading gives that of rank 0. `numOwnElements` is the
   /// number of elements on this rank. `getRows` and `setRows` are collective;
   /// `setRows` is for before the first step only. They throw Misuse.
-  size_t numOwnElements(const std::string &name, StateRole role);
-  void getRows(const std::string &name, StateRole role,
+  size_t numOwnElements(const std::string &name, plan::StateRole role);
+  void getRows(const std::string &name, plan::StateRole role,
                std::span<std::byte> out);
-  void setRows(const std::string &name, StateRole role,
+  void setRows(const std::string &name, plan::StateRole role,
                const TensorView &value);
   /// Return and set the number of updates that the optimizer has made of a
   /// parameter, by which AdamW corrects the bias of its moments. All parameters

@@ -54,7 +54,7 @@ std::optional<std::string> Session::saveWeights(const ParameterOutput &output) {
   return result;
 }
 
-void Session::setState(const std::string &name, StateRole role,
+void Session::setState(const std::string &name, plan::StateRole role,
                        const TensorView &value) {
   impl->requireLoading("setting a state");
   NamedState state = findState(impl->plan, name, role);
@@ -71,7 +71,7 @@ void Session::setState(const std::string &name, StateRole role,
   });
 }
 
-void Session::getState(const std::string &name, StateRole role,
+void Session::getState(const std::string &name, plan::StateRole role,
                        std::span<std::byte> out) {
   impl->requireOpen();
   NamedState state = findState(impl->plan, name, role);
@@ -86,14 +86,14 @@ void Session::getState(const std::string &name, StateRole role,
   });
 }
 
-size_t Session::numOwnElements(const std::string &name, StateRole role) {
+size_t Session::numOwnElements(const std::string &name, plan::StateRole role) {
   NamedState state = findState(impl->plan, name, role);
   return state.parameter
              ? size_t(rowsOf(state.shape, rank(), impl->plan.mesh.size()).count)
              : size_t(numElements(state.shape));
 }
 
-void Session::getRows(const std::string &name, StateRole role,
+void Session::getRows(const std::string &name, plan::StateRole role,
                       std::span<std::byte> out) {
   impl->requireOpen();
   NamedState state = findState(impl->plan, name, role);
@@ -106,7 +106,7 @@ void Session::getRows(const std::string &name, StateRole role,
   });
 }
 
-void Session::setRows(const std::string &name, StateRole role,
+void Session::setRows(const std::string &name, plan::StateRole role,
                       const TensorView &value) {
   impl->requireLoading("setting a state");
   NamedState state = findState(impl->plan, name, role);
@@ -154,7 +154,7 @@ void Session::agree(const std::string &problem, const std::string &values) {
 
 int64_t Session::getUpdateCount(const std::string &name) {
   impl->requireOpen();
-  NamedState state = findState(impl->plan, name, StateRole::Value);
+  NamedState state = findState(impl->plan, name, plan::StateRole::shard);
   int64_t count = 0;
   impl->attempt(SessionErrorCode::Failed, [&] {
     if (state.parameter)
@@ -165,7 +165,7 @@ int64_t Session::getUpdateCount(const std::string &name) {
 
 void Session::setUpdateCount(const std::string &name, int64_t count) {
   impl->requireLoading("setting an update count");
-  NamedState state = findState(impl->plan, name, StateRole::Value);
+  NamedState state = findState(impl->plan, name, plan::StateRole::shard);
   if (!state.parameter || count < 0)
     misuse("'" + name + "': expected a parameter and a count of at least 0");
   const uint32_t bucket = state.parameter->bucket;

@@ -16,31 +16,11 @@ namespace {
 
 constexpr const char *kGather = "gather of the parameters";
 
-/// A role of the session, and of the plan.
-struct RolePair {
-  StateRole named;
-  plan::StateRole planned;
-};
-
-constexpr RolePair kStateRoles[] = {
-    {StateRole::Value, plan::StateRole::shard},
-    {StateRole::ExpAvg, plan::StateRole::exp_avg},
-    {StateRole::ExpAvgSq, plan::StateRole::exp_avg_sq},
-    {StateRole::MomentumBuffer, plan::StateRole::momentum_buffer},
-    {StateRole::Master, plan::StateRole::master},
-    {StateRole::ExpAvgCode, plan::StateRole::exp_avg_code},
-    {StateRole::ExpAvgScale, plan::StateRole::exp_avg_scale},
-    {StateRole::ExpAvgSqCode, plan::StateRole::exp_avg_sq_code},
-    {StateRole::ExpAvgSqScale, plan::StateRole::exp_avg_sq_scale},
-    {StateRole::RowVar, plan::StateRole::row_var},
-    {StateRole::ColVar, plan::StateRole::col_var},
-    {StateRole::Variance, plan::StateRole::variance}};
-
-plan::StateRole plannedRole(StateRole role) {
-  for (const RolePair &pair : kStateRoles)
-    if (pair.named == role)
-      return pair.planned;
-  return plan::StateRole::shard;
+/// Returns whether a program may name states of the role: values, masters, and
+/// what optimizers keep for parameters.
+bool isNamed(plan::StateRole role) {
+  return role == plan::StateRole::shard || role == plan::StateRole::master ||
+         plan::isOptimizerState(role);
 }
 
 /// A state of a parameter: its bucket's memory, and its own shape.
@@ -76,15 +56,15 @@ Piece pieceOf(const StepPlan &plan, const NamedState &state, uint32_t part) {
 
 } // namespace
 
-const char *name(StateRole role) {
-  return role == StateRole::Value ? "value"
-                                  : plan::EnumNameStateRole(plannedRole(role));
+const char *roleName(plan::StateRole role) {
+  return role == plan::StateRole::shard ? "value"
+                                        : plan::EnumNameStateRole(role);
 }
 
-StateRole stateRoleOf(const std::string &text) {
-  for (const RolePair &pair : kStateRoles)
-    if (text == name(pair.named))
-      return pair.named;
+plan::StateRole stateRoleOf(const std::string &text) {
+  for (plan::StateRole role : plan::EnumValuesStateRole())
+    if (isNamed(role) && text == roleName(role))
+      return role;
   throw SessionError(SessionErrorCode::Misuse,
                      "there is no role '" + text + "' of a state");
 }
@@ -92,14 +72,17 @@ StateRole stateRoleOf(const std::string &text) {
 std::vector<StateInfo> listStates(const StepPlan &plan) {
   std::vector<StateInfo> states;
   for (const auto &parameter : plan.parameters)
-    for (const RolePair &pair : kStateRoles)
-      if (auto found = findRegion(plan, *parameter, pair.planned))
-        states.push_back({parameter->names, pair.named,
+    for (plan::StateRole role : plan::EnumValuesStateRole()) {
+      if (!isNamed(role))
+        continue;
+      if (auto found = findRegion(plan, *parameter, role))
+        states.push_back({parameter->names, role,
                           toDType(found->region->dtype()), found->shape});
+    }
   for (size_t i : plan.stateBuffers()) {
     const plan::BufferT &buffer = *plan.buffers[i];
     states.push_back({{buffer.name},
-                      StateRole::Value,
+                      plan::StateRole::shard,
                       toDType(buffer.dtype),
                       buffer.shape,
                       buffer.persistent});
@@ -108,23 +91,22 @@ std::vector<StateInfo> listStates(const StepPlan &plan) {
 }
 
 NamedState findState(const StepPlan &plan, const std::string &name,
-                     StateRole role) {
+                     plan::StateRole role) {
   for (const auto &parameter : plan.parameters) {
     const std::vector<std::string> &names = parameter->names;
     if (std::find(names.begin(), names.end(), name) == names.end())
       continue;
-    std::optional<Region> found =
-        findRegion(plan, *parameter, plannedRole(role));
+    std::optional<Region> found = findRegion(plan, *parameter, role);
     if (!found)
       throw SessionError(SessionErrorCode::Misuse,
-                         "parameter '" + name + "' has no " + fcdp::name(role) +
+                         "parameter '" + name + "' has no " + roleName(role) +
                              " in this step");
     return {parameter.get(),       0,
             &found->region->buf(), toDType(found->region->dtype()),
             found->shape,          found->region->role()};
   }
   for (size_t i : plan.stateBuffers())
-    if (plan.buffers[i]->name == name && role == StateRole::Value)
+    if (plan.buffers[i]->name == name && role == plan::StateRole::shard)
       return {nullptr, i, nullptr, toDType(plan.buffers[i]->dtype),
               plan.buffers[i]->shape};
   throw SessionError(SessionErrorCode::Misuse,

@@ -5,7 +5,6 @@
 
 #include "job/Job.h"
 #include "plan/StepPlan.h"
-#include "state/StateRole.h"
 #include "step/Step.h"
 
 namespace fcdp {
@@ -27,7 +26,7 @@ struct NamedState {
 struct StateInfo {
   /// All names; a tied parameter has several.
   std::vector<std::string> names;
-  StateRole role;
+  plan::StateRole role;
   DType dtype;
   Shape shape;
   /// Whether PyTorch's state dicts have it. Only buffers may not be in them.
@@ -37,15 +36,16 @@ struct StateInfo {
 /// Returns all states that `findState` finds, each once.
 std::vector<StateInfo> listStates(const StepPlan &plan);
 
-/// Returns the role as PyTorch's optimizers spell it: "exp_avg".
-const char *name(StateRole role);
+/// Returns the role of a named state as PyTorch's optimizers spell it,
+/// "exp_avg", or "value" for a parameter's or a buffer's value (`shard`).
+const char *roleName(plan::StateRole role);
 /// Returns the role of that name. Throws SessionError(Misuse) if there is none.
-StateRole stateRoleOf(const std::string &name);
+plan::StateRole stateRoleOf(const std::string &name);
 
 /// Returns the state. Throws SessionError(Misuse) if the step has no such
 /// state.
 NamedState findState(const StepPlan &plan, const std::string &name,
-                     StateRole role);
+                     plan::StateRole role);
 
 /// Copies the part of `value`, a whole tensor, that `place` owns. A parameter
 /// with a master sets the master, too, and the master sets the parameter,

@@ -290,6 +290,8 @@ fcdp_status fcdp_session_set_schedule(fcdp_session *session,
 /* Returns the learning rate of the next step. */
 double fcdp_session_learning_rate(const fcdp_session *session);
 
+/* The roles that have a number. All roles have a name, in the states that
+ * docs/optimizers.md lists. */
 typedef enum fcdp_state_role {
   FCDP_VALUE = 0,
   FCDP_EXP_AVG = 1,         /* a parameter's moment: AdamW's first, Lion's */
@@ -317,6 +319,14 @@ fcdp_status fcdp_session_set_state(fcdp_session *session, const char *name,
 fcdp_status fcdp_session_get_state(fcdp_session *session, const char *name,
                                    fcdp_state_role role, void *data,
                                    size_t bytes);
+/* Do the same for a role by its name: "value", "master", or a state of an
+ * optimizer, such as "exp_avg". */
+fcdp_status fcdp_session_set_named_state(fcdp_session *session,
+                                         const char *name, const char *role,
+                                         const fcdp_tensor *value);
+fcdp_status fcdp_session_get_named_state(fcdp_session *session,
+                                         const char *name, const char *role,
+                                         void *data, size_t bytes);
 /* Return and set the number of updates that the optimizer has made of a
  * parameter. It may be set before the first step only. */
 fcdp_status fcdp_session_get_update_count(fcdp_session *session,

@@ -172,6 +172,15 @@ TEST_F(EmbedTest, StateByName) {
   ASSERT_EQ(fcdp_session_get_state(session, "w", FCDP_VALUE, read.data(), 24),
             FCDP_OK);
   EXPECT_EQ(read, w);
+  // Roles have names, too.
+  for (float &element : w)
+    element += 1;
+  ASSERT_EQ(fcdp_session_set_named_state(session, "w", "value", &value),
+            FCDP_OK);
+  ASSERT_EQ(
+      fcdp_session_get_named_state(session, "w", "value", read.data(), 24),
+      FCDP_OK);
+  EXPECT_EQ(read, w);
   EXPECT_EQ(fcdp_session_close(session), FCDP_OK);
   fcdp_session_destroy(session);
 }
@@ -191,6 +200,16 @@ TEST_F(EmbedTest, RolesThatTheStepLacks) {
   EXPECT_EQ(refusal(FCDP_VARIANCE),
             "parameter 'w' has no variance in this step");
   EXPECT_EQ(refusal(FCDP_VARIANCE + 1), "expected a known role of a state");
+  auto refusalOf = [&](const char *role) -> std::string {
+    EXPECT_EQ(fcdp_session_get_named_state(session, "w", role, nullptr, 0),
+              FCDP_MISUSE);
+    return fcdp_last_error();
+  };
+  EXPECT_EQ(refusalOf("exp_avg"), "parameter 'w' has no exp_avg in this step");
+  EXPECT_EQ(refusalOf("grad"), "there is no role 'grad' of a state");
+  EXPECT_EQ(refusalOf(nullptr), "expected a text, got a null pointer");
+  EXPECT_EQ(fcdp_session_set_named_state(session, "w", "value", nullptr),
+            FCDP_MISUSE);
   fcdp_session_destroy(session);
 }
 

@@ -47,7 +47,7 @@ protected:
     return folder.file(name);
   }
 
-  std::vector<float> get(Session &session, StateRole role) {
+  std::vector<float> get(Session &session, plan::StateRole role) {
     std::vector<float> values(kElements);
     session.getState("w", role, std::as_writable_bytes(std::span(values)));
     return values;
@@ -75,8 +75,8 @@ TEST_F(CheckpointLoadTest, AWiderTypeHasAllPieces) {
   {
     auto narrow = Session::open(
         loadStep(narrowStep(/*hasMaster=*/false).build(folder)), only());
-    narrow->setState("w", fcdp::StateRole::Value, view(value, DType::BF16));
-    narrow->setState("w", fcdp::StateRole::MomentumBuffer,
+    narrow->setState("w", plan::StateRole::shard, view(value, DType::BF16));
+    narrow->setState("w", plan::StateRole::momentum_buffer,
                      view(momentum, DType::BF16));
     run = saveStep(*narrow, "run");
   }
@@ -88,8 +88,8 @@ TEST_F(CheckpointLoadTest, AWiderTypeHasAllPieces) {
   auto widened = [](uint16_t bits) {
     return std::bit_cast<float>(uint32_t(bits) << 16);
   };
-  std::vector<float> master = get(*wide, fcdp::StateRole::Master),
-                     moved = get(*wide, fcdp::StateRole::MomentumBuffer);
+  std::vector<float> master = get(*wide, plan::StateRole::master),
+                     moved = get(*wide, plan::StateRole::momentum_buffer);
   for (size_t i = 0; i < kElements; ++i) {
     EXPECT_EQ(master[i], widened(value[i])) << i;
     EXPECT_EQ(moved[i], widened(momentum[i])) << i;

@@ -83,7 +83,7 @@ protected:
                         DType::F32,
                         {2, 4}};
     };
-    session->setState("w", fcdp::StateRole::Value,
+    session->setState("w", plan::StateRole::shard,
                       shaped(std::vector<float>(kShardElements, 10)));
     std::vector<float> own(kShardElements);
     for (size_t i = 0; i < kShardElements; ++i)
@@ -102,13 +102,13 @@ TEST_F(CommonPartTest, IsTakenOfEveryPiece) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     auto session = train(1);
-    session->getState("w", fcdp::StateRole::Value, {});
+    session->getState("w", plan::StateRole::shard, {});
     session->close();
     _exit(0);
   }
   auto session = train(0);
   std::vector<float> mean(kShardElements);
-  session->getState("w", fcdp::StateRole::Value,
+  session->getState("w", plan::StateRole::shard,
                     std::as_writable_bytes(std::span(mean)));
   for (size_t i = 0; i < kShardElements; ++i)
     EXPECT_EQ(mean[i], 10 - 0.5F * (inputOf(0, i) + inputOf(1, i)) / 2) << i;

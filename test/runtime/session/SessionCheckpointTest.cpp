@@ -171,7 +171,7 @@ TEST_F(SessionTest, ACheckpointOfAnotherModelListsWhatDiffers) {
   FakeStep other = linearStep(1, 1, 1);
   other.plan["parameters"][0]["names"] = {"v"};
   auto first = Session::open(loadStep(other.build(folder)), only());
-  first->setState("v", StateRole::Value, view(w, DType::F32));
+  first->setState("v", plan::StateRole::shard, view(w, DType::F32));
   first->openCheckpoints({folder.file("run")});
   first->saveCheckpoint();
   first->close();

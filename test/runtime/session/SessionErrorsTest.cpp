@@ -18,8 +18,10 @@ void SessionTest::expectAllRefused(Session &session) {
   const std::function<void()> calls[] = {
       [&] { session.loadWeights({folder.file("w")}); },
       [&] { session.saveWeights({.path = folder.file("w")}); },
-      [&] { session.setState("w", StateRole::Value, view(w, DType::F32)); },
-      [&] { session.getState("w", StateRole::Value, bytes); },
+      [&] {
+        session.setState("w", plan::StateRole::shard, view(w, DType::F32));
+      },
+      [&] { session.getState("w", plan::StateRole::shard, bytes); },
       [&] { session.getUpdateCount("w"); },
       [&] { session.setUpdateCount("w", 0); },
       [&] { session.loadCheckpoint(folder.file("run")); },
@@ -45,14 +47,14 @@ TEST_F(SessionTest, RefusedCallsChangeNothing) {
   auto session = openWithValue();
   expectError(SessionErrorCode::Misuse, [&] { session->read(); });
   expectError(SessionErrorCode::Misuse, [&] {
-    session->setState("v", StateRole::Value, view(w, DType::F32));
+    session->setState("v", plan::StateRole::shard, view(w, DType::F32));
   });
   expectError(SessionErrorCode::Misuse, [&] {
-    session->setState("w", StateRole::Value, view(w, DType::F16));
+    session->setState("w", plan::StateRole::shard, view(w, DType::F16));
   });
   // SGD without momentum has no state.
   expectError(SessionErrorCode::Misuse, [&] {
-    session->setState("w", StateRole::ExpAvg, view(w, DType::F32));
+    session->setState("w", plan::StateRole::exp_avg, view(w, DType::F32));
   });
   auto wrong = [&](auto change) {
     std::vector<TensorView> given = inputs();
@@ -80,7 +82,7 @@ TEST_F(SessionTest, RefusedCallsChangeNothing) {
   double loss = nextLoss();
   EXPECT_NEAR(session->read().losses[0], loss, 1e-5 * loss);
   expectError(SessionErrorCode::Misuse, [&] {
-    session->setState("w", StateRole::Value, view(w, DType::F32));
+    session->setState("w", plan::StateRole::shard, view(w, DType::F32));
   });
   expectError(SessionErrorCode::Misuse,
               [&] { session->setUpdateCount("w", 1); });
@@ -91,15 +93,17 @@ TEST_F(SessionTest, RefusedCallsChangeNothing) {
 TEST_F(SessionTest, BadStatesAreRefused) {
   auto session = openWithValue();
   expectError(SessionErrorCode::Misuse, [&] {
-    session->setState("w", StateRole::Value, {nullptr, DType::F32, {2, 3}});
+    session->setState("w", plan::StateRole::shard,
+                      {nullptr, DType::F32, {2, 3}});
   });
   expectError(SessionErrorCode::Misuse, [&] {
-    session->getState("w", StateRole::Value,
+    session->getState("w", plan::StateRole::shard,
                       {static_cast<std::byte *>(nullptr), 24});
   });
   std::byte byte;
-  expectError(SessionErrorCode::Misuse,
-              [&] { session->getState("w", StateRole::Value, {&byte, 1}); });
+  expectError(SessionErrorCode::Misuse, [&] {
+    session->getState("w", plan::StateRole::shard, {&byte, 1});
+  });
   expectError(SessionErrorCode::Misuse, [&] { session->getUpdateCount("v"); });
   expectError(SessionErrorCode::Misuse,
               [&] { session->setUpdateCount("w", -1); });
@@ -110,7 +114,7 @@ TEST_F(SessionTest, BadStatesAreRefused) {
                         [&] {
                           TensorView turned = view(w, DType::F32);
                           turned.shape = {3, 2};
-                          session->setRows("w", StateRole::Value, turned);
+                          session->setRows("w", plan::StateRole::shard, turned);
                         })
                 .find("'w': expected f32[2, 3] on rank 0, got f32[3, 2]"),
             std::string::npos);
@@ -187,7 +191,7 @@ TEST_F(SessionTest, AnOperatorRunsOutOfMemory) {
        {"loc", "model.py:9"},
        {"module_path", "linear"}});
   auto session = Session::open(loadStep(large.build(folder)), only());
-  session->setState("w", StateRole::Value, view(w, DType::F32));
+  session->setState("w", plan::StateRole::shard, view(w, DType::F32));
   std::string text = expectError(SessionErrorCode::OutOfMemory,
                                  [&] { session->run(inputs()); });
   EXPECT_NE(

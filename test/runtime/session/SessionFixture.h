@@ -88,7 +88,7 @@ protected:
   std::unique_ptr<Session>
   openWithValue(const SessionOptions &options = only()) {
     auto session = Session::open(step(), options);
-    session->setState("tied.w", StateRole::Value, view(w, DType::F32));
+    session->setState("tied.w", plan::StateRole::shard, view(w, DType::F32));
     return session;
   }
 
@@ -128,7 +128,7 @@ protected:
       _exit(work(oneOfTwo(1, port)));
   }
   void open(Session &session) {
-    session.setState("w", StateRole::Value, view(w, DType::F32));
+    session.setState("w", plan::StateRole::shard, view(w, DType::F32));
     session.begin();
   }
   void waitForOther(int expected) {

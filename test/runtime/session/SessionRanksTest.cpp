@@ -21,7 +21,7 @@ TEST_F(TwoRanksTest, TrainTogether) {
     open(*session);
     session->run(inputs());
     session->combine(session->read());
-    session->getState("w", StateRole::Value, {});
+    session->getState("w", plan::StateRole::shard, {});
     session->close();
     return 0;
   });
@@ -32,7 +32,7 @@ TEST_F(TwoRanksTest, TrainTogether) {
   double loss = nextLoss();
   EXPECT_NEAR(stats.loss, loss, 1e-5 * loss);
   std::vector<float> read(kElements);
-  session->getState("w", StateRole::Value,
+  session->getState("w", plan::StateRole::shard,
                     std::as_writable_bytes(std::span(read)));
   for (size_t i = 0; i < kElements; ++i)
     EXPECT_NEAR(read[i], w[i], 1e-5);

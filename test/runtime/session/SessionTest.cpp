@@ -13,7 +13,7 @@ TEST_F(SessionTest, TrainsOnTensors) {
   auto session = openWithValue();
   std::vector<float> read(kElements);
   auto bytes = std::as_writable_bytes(std::span(read));
-  session->getState("w", StateRole::Value, bytes);
+  session->getState("w", plan::StateRole::shard, bytes);
   EXPECT_EQ(read, w);
   for (int i = 0; i < 3; ++i) {
     session->run(inputs());
@@ -24,7 +24,7 @@ TEST_F(SessionTest, TrainsOnTensors) {
     EXPECT_EQ(stats.linkBytes[LinkId::D2H], 32);
     EXPECT_EQ(session->combine(stats).loss, stats.losses[0]);
   }
-  session->getState("w", StateRole::Value, bytes);
+  session->getState("w", plan::StateRole::shard, bytes);
   for (size_t i = 0; i < kElements; ++i)
     EXPECT_NEAR(read[i], w[i], 1e-5);
   session->close();
@@ -96,7 +96,7 @@ TEST_F(SessionTest, AStepIsSkippedOrNot) {
     SessionOptions options = only();
     options.onNonfinite = mode;
     auto session = Session::open(step(), options);
-    session->setState("w", StateRole::Value, view(w, DType::F32));
+    session->setState("w", plan::StateRole::shard, view(w, DType::F32));
     x[1] = std::numeric_limits<float>::quiet_NaN();
     session->run(inputs());
     StepStats stats = session->combine(session->read());
@@ -107,7 +107,7 @@ TEST_F(SessionTest, AStepIsSkippedOrNot) {
     session->requireFinite(stats);
     EXPECT_EQ(session->getUpdateCount("w"), mode == OnNonfinite::Skip ? 0 : 1);
     std::vector<float> read(kElements);
-    session->getState("w", StateRole::Value,
+    session->getState("w", plan::StateRole::shard,
                       std::as_writable_bytes(std::span(read)));
     EXPECT_EQ(read == w, mode == OnNonfinite::Skip);
     session->close();
@@ -116,7 +116,7 @@ TEST_F(SessionTest, AStepIsSkippedOrNot) {
 
 TEST_F(SessionTest, MicroBatchesHaveALossEach) {
   auto session = Session::open(step(1, 3), only());
-  session->setState("w", StateRole::Value, view(w, DType::F32));
+  session->setState("w", plan::StateRole::shard, view(w, DType::F32));
   session->run(inputs(3));
   std::vector<double> losses = session->read().losses;
   ASSERT_EQ(losses.size(), 3u);

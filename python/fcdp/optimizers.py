@@ -206,11 +206,13 @@ def optimizer_factory(text: str) -> OptimizerFactory:
 
     Settings that are not given have the class's defaults.
 
-    Raises ValueError for a name or a key that does not exist, and for "muon", which does not update all parameters.
+    Raises ValueError for a name or a key that does not exist, and for one such as "muon", which does not update all
+    parameters.
     """
     name, *settings = text.split(",")
-    if name == "muon":
-        raise ValueError("'muon' updates matrices only: make a torch.optim.Muon, and another optimizer for the rest")
+    if name in CLASSES and name not in _RECORDS:
+        path = next(record.class_path for record in OPTIMIZERS if record.name == name)
+        raise ValueError(f"'{name}' updates matrices only: make a {path}, and another optimizer for the rest")
     if name not in _RECORDS:
         raise ValueError(f"expected an optimizer among {sorted(_RECORDS)}, got '{name}'")
     optimizer = CLASSES[name]

@@ -21,7 +21,7 @@ def optimizer_options(optimizer: Given, model: nn.Module) -> list[str]:
     """Returns --optimizer, and --group for each parameter group that differs from the first.
 
     `optimizer` is a text for --optimizer, or an optimizer of PyTorch that has all trained parameters and has not made a
-    step, or a Muon or Adafactor and another one that have them together. Raises StepError for one that fcdp has no
+    step, or one of two that have them together, such as a Muon and an AdamW. Raises StepError for one that fcdp has no
     equal of.
     """
     if isinstance(optimizer, str):
@@ -29,7 +29,7 @@ def optimizer_options(optimizer: Given, model: nn.Module) -> list[str]:
     optimizers = list(optimizer) if isinstance(optimizer, Sequence) else [optimizer]
     described = [_describe(one) for one in optimizers]
     names = _names(optimizers, model)
-    if len(optimizers) == 1 and not isinstance(optimizers[0], torch.optim.Muon):
+    if len(optimizers) == 1 and _RECORDS[type(optimizers[0])].updates_all:
         first, *others = optimizers[0].param_groups
         groups = [f"--group={option}" for option in _group_options(optimizers[0], first, others, names)]
         return [f"--optimizer={described[0]}", *groups]
@@ -80,7 +80,7 @@ def _mixed_options(optimizers: list[torch.optim.Optimizer], described: list[str]
     """Every parameter is in a group that names its optimizer."""
     can_be_first = [isinstance(one, _FIRST_OF_TWO) for one in optimizers]
     if sum(can_be_first) != 1 or len(optimizers) > 2:
-        raise _misuse("expected one optimizer, or a Muon or an Adafactor and one that is neither")
+        raise _misuse(f"expected one optimizer, or {_first_of_two()}")
     first = can_be_first.index(True)
     texts = [described[first], *(text for i, text in enumerate(described) if i != first)]
     groups = []
@@ -89,6 +89,11 @@ def _mixed_options(optimizers: list[torch.optim.Optimizer], described: list[str]
         base = optimizer.param_groups[0]
         groups += _group_options(optimizer, base, optimizer.param_groups, names, f"optimizer={name}")
     return [f"--optimizer={'+'.join(texts)}", *(f"--group={option}" for option in groups)]
+
+
+def _first_of_two() -> str:
+    *others, last = (f"{'an' if cls.__name__[0] in 'AEIO' else 'a'} {cls.__name__}" for cls in _FIRST_OF_TWO)
+    return f"{', '.join(others)} or {last} and one that is {'none of them' if len(others) > 1 else 'neither'}"
 
 
 _RECORDS: dict[type, OptimizerRecord] = {CLASSES[record.name]: record for record in OPTIMIZERS}

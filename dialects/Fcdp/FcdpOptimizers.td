@@ -406,6 +406,74 @@ def Fcdp_AdafactorAttr : Fcdp_Optimizer<"Adafactor", "adafactor", [
   let withoutFlags = ["maximize"];
 }
 
+// The defaults are those of its authors.
+def Fcdp_SOAPAttr : Fcdp_Optimizer<"SOAP", "soap", [
+    Setting<"lr", "3e-3">, Beta<"beta1", "0.95">, Beta<"beta2", "0.95">,
+    // Negative: `beta2`.
+    Between<"shampoo_beta", "-1", "-1", "1">, Setting<"eps", "1e-8">,
+    Setting<"weight_decay", "1e-2">,
+    Count<"precondition_frequency", "10", 1000000000, 1>,
+    Count<"max_precond_dim", "10000", 1000000>],
+    [ExpAvgRole, ExpAvgSqRole, RowGgRole, ColGgRole, RowQRole, ColQRole]> {
+  let summary = "SOAP (arXiv 2409.11321): Adam in the eigenbasis of Shampoo's preconditioner";
+  let description = [{
+    A matrix has an average of the outer products of its gradients for each side,
+    `row_gg` and `col_gg`, and an orthogonal basis, `row_q` and `col_q`, near the
+    eigenvectors of the average. `exp_avg` and `exp_avg_sq` are moments of gradients in
+    these bases. A side longer than `max_precond_dim` has neither. The first update
+    makes the bases and changes nothing else. Parameters that it updates have two
+    dimensions and are whole on the rank that owns them.
+
+    Constraints:
+    - (C1) All numbers are finite `f64`; all but `shampoo_beta` are not negative.
+    - (C2) `beta1`, `beta2` and `shampoo_beta` are below 1, and `shampoo_beta` is not
+      below -1.
+    - (C3) `precondition_frequency` is from 1 to 1,000,000,000, and `max_precond_dim`
+      from 0 to 1,000,000.
+  }];
+  let layout = "LayoutKind::owned, 0";
+  let canUpdate = "parameter.getRank() == 2 && parameter.getNumElements() != 0";
+  let maxSide = "getMaxPrecondDim()";
+  let inF32 = "true";
+  // Three matrices in f32, a fourth for moments of another type, and two squares of the
+  // longest side with a basis.
+  let scratchBytes = [{
+    constexpr int64_t f32 = 4;
+    int64_t rows = parameter.getDimSize(0), columns = parameter.getDimSize(1);
+    int64_t matrices = parameter.getElementType().isF32() ? 3 : 4, side = 0;
+    if (rows * columns == 0)
+      return 0;
+    for (int64_t own : {rows, columns})
+      if (own <= getMaxPrecondDim())
+        side = std::max(side, own);
+    return matrices * getScratch(rows * columns, f32) +
+           2 * getScratch(side * side, f32) + getScratch(side, f32);
+  }];
+  // A gradient is rotated, the direction is rotated back, and each side has an outer
+  // product. A refresh also rotates the first moment back and forth, multiplies the
+  // average by the basis, and decomposes the product (14/3 operations for each element
+  // of a cube in all).
+  let flops = [{
+    double rows = parameter.getDimSize(0), columns = parameter.getDimSize(1);
+    double flops = 0;
+    for (double side : {rows, columns})
+      if (side <= getMaxPrecondDim())
+        flops += 6 * side * rows * columns +
+                 (4 * side * rows * columns + 14 * side * side * side / 3) /
+                     getPreconditionFrequency();
+    return flops;
+  }];
+  // In f32: two rotations of 4 accesses, 4 of outer products, 2 of the rotated gradient,
+  // 13 of the second moment and the quotient, 3 of the direction.
+  let scratchTraffic = "(2 * 4 + 4 + 2 + 13 + 3) * 4";
+  let unusedReason = "no trained parameter is a matrix";
+  let takesRest = "true";
+  let rest = "adamw";
+  let pythonClass = "fcdp.optimizers.SOAP";
+  let example = "soap,precondition_frequency=10";
+  let planTable = "Soap";
+}
+
 } // defset optimizers
 
 #endif // FCDP_FCDP_OPTIMIZERS

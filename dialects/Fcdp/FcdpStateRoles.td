@@ -61,6 +61,10 @@ def ResidualRole : Fcdp_StateRoleCase<"residual", 19, "residual", "f32", "slice"
                                       "element", "host">;
 def OuterRole : OuterState<"outer", 20>;
 def OuterMomentumRole : OuterState<"outer_momentum", 21>;
+def RowGgRole : OptimizerState<"row_gg", 22, "rowSquare", "f32">;
+def ColGgRole : OptimizerState<"col_gg", 23, "columnSquare", "f32">;
+def RowQRole : OptimizerState<"row_q", 24, "rowSquare", "f32">;
+def ColQRole : OptimizerState<"col_q", 25, "columnSquare", "f32">;
 }
 
 #endif // FCDP_FCDP_STATE_ROLES

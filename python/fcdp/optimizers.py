@@ -110,6 +110,112 @@ def _warm_beta(step: float, first: float, last: float, warmup: int) -> float:
     return float(0.5 ** (1 / (life + 1)))
 
 
+class SOAP(_ParameterWise):
+    """SOAP (arXiv 2409.11321), with the names and defaults of its authors' code, which PyTorch does not have.
+
+    It updates matrices. The first step makes the bases `row_q` and `col_q` of the sides and changes nothing else. It
+    counts in `step`, though not for the correction of the moments' bias. A `shampoo_beta` below 0 is the second beta.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[torch.nn.Parameter],
+        lr: float = 3e-3,
+        betas: tuple[float, float] = (0.95, 0.95),
+        shampoo_beta: float = -1.0,
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+        precondition_frequency: int = 10,
+        max_precond_dim: int = 10000,
+    ) -> None:
+        numbers = {"lr": lr, "eps": eps, "weight_decay": weight_decay, "max_precond_dim": max_precond_dim}
+        _check_ranges(numbers, betas)
+        if not -1 <= shampoo_beta < 1:
+            raise ValueError(f"expected 'shampoo_beta' in [-1, 1), got {shampoo_beta}")
+        if precondition_frequency < 1:
+            raise ValueError(f"expected 'precondition_frequency' from 1 on, got {precondition_frequency}")
+        others = {"betas": betas, "shampoo_beta": shampoo_beta, "precondition_frequency": precondition_frequency}
+        super().__init__(params, numbers | others)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.ndim != 2:
+                    raise ValueError(f"expected matrices, got a parameter of shape {list(parameter.shape)}")
+
+    def _update(self, parameter: torch.Tensor, grad: torch.Tensor, group: dict[str, Any]) -> None:
+        state, gradient = self.state[parameter], grad.float()
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            for name in ("exp_avg", "exp_avg_sq"):
+                state[name] = torch.zeros_like(parameter)
+            for side, size in zip(_SIDES, parameter.shape):
+                if size <= group["max_precond_dim"]:
+                    state[f"{side}_gg"] = gradient.new_zeros(size, size)
+                    state[f"{side}_q"] = gradient.new_zeros(size, size)
+        step = int(state["step"].item())
+        state["step"] += 1
+        if step == 0:
+            _add_products(state, gradient, group)
+            for side in _own_sides(state):
+                state[f"{side}_q"] = _eigenvectors(state[f"{side}_gg"])
+            return
+        beta1, beta2 = group["betas"]
+        rotated = _rotate(state, gradient)
+        first = state["exp_avg"].float() * beta1 + rotated * (1 - beta1)
+        second = state["exp_avg_sq"].float() * beta2 + rotated.square() * (1 - beta2)
+        size = group["lr"] * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+        direction = _rotate_back(state, first / (second.sqrt() + group["eps"]))
+        value = parameter.to(torch.promote_types(parameter.dtype, torch.float32)) - direction * size
+        parameter.copy_(value * (1 - group["lr"] * group["weight_decay"]))
+        _add_products(state, gradient, group)
+        if step % group["precondition_frequency"] == 0:
+            first, second = _refresh(state, first, second)
+        state["exp_avg"].copy_(first)
+        state["exp_avg_sq"].copy_(second)
+
+
+_SIDES = ("row", "col")
+
+
+def _own_sides(state: dict[str, Any]) -> list[str]:
+    """Returns the sides that have a basis."""
+    return [side for side in _SIDES if f"{side}_q" in state]
+
+
+def _add_products(state: dict[str, Any], gradient: torch.Tensor, group: dict[str, Any]) -> None:
+    """Moves the averages of outer products by those of the gradient."""
+    beta = group["shampoo_beta"] if group["shampoo_beta"] >= 0 else group["betas"][1]
+    for side in _own_sides(state):
+        left = gradient if side == "row" else gradient.T
+        state[f"{side}_gg"] = state[f"{side}_gg"] * beta + left @ left.T * (1 - beta)
+
+
+def _eigenvectors(matrix: torch.Tensor) -> torch.Tensor:
+    """Returns the eigenvectors as columns, the one of the greatest eigenvalue first."""
+    return torch.linalg.eigh(matrix + 1e-30 * torch.eye(len(matrix), device=matrix.device))[1].flip(1)
+
+
+def _rotate(state: dict[str, Any], value: torch.Tensor) -> torch.Tensor:
+    value = state["row_q"].T @ value if "row_q" in state else value
+    return value @ state["col_q"] if "col_q" in state else value
+
+
+def _rotate_back(state: dict[str, Any], value: torch.Tensor) -> torch.Tensor:
+    value = state["row_q"] @ value if "row_q" in state else value
+    return value @ state["col_q"].T if "col_q" in state else value
+
+
+def _refresh(state: dict[str, Any], first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Makes the bases those after a power iteration. Returns the moments in them."""
+    original = _rotate_back(state, first)
+    for side in _own_sides(state):
+        basis = state[f"{side}_q"]
+        product = state[f"{side}_gg"] @ basis
+        order = (basis * product).sum(0).argsort(descending=True, stable=True)
+        second = second[order] if side == "row" else second[:, order]
+        state[f"{side}_q"] = torch.linalg.qr(product[:, order])[0]
+    return _rotate(state, original), second
+
+
 class AdamW8bit(_ParameterWise):
     """AdamW with moments in 8 bits (arXiv 2110.02861), with the names, defaults and scheme of torchao.optim.AdamW8bit.
 

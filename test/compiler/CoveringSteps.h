@@ -99,6 +99,7 @@ inline std::vector<PipelineOptions> makeCoveringRuns() {
           makeOptions("zero3", "sharded", "muon"),
           makeOptions("zero3", "sharded", "adamw8bit"),
           makeOptions("zero3", "sharded", "adafactor"),
+          makeOptions("zero3", "sharded", "soap"),
           makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on", "x")};
 }
 

@@ -18,7 +18,7 @@ from fcdp.loop import build as loop_build
 from fcdp.loop import install
 from fcdp.loop.arguments import Arguments
 from fcdp.loop.optimizer import expect_steps, optimizer_options
-from fcdp.optimizers import AdamW8bit, Lion
+from fcdp.optimizers import SOAP, AdamW8bit, Lion
 from small_models import Tiny, tiny_inputs
 
 
@@ -222,6 +222,18 @@ def test_adafactor_beside_lion() -> None:
     ]
 
 
+def test_soap_beside_adamw() -> None:
+    model = Layers()
+    soap = SOAP([model.inner.weight, model.outer.weight], shampoo_beta=0.5, max_precond_dim=64)
+    assert optimizer_options([soap, torch.optim.AdamW([model.inner.bias])], model) == [
+        "--optimizer=soap,lr=0.003,shampoo_beta=0.5,eps=1e-08,weight_decay=0.01,beta1=0.95,beta2=0.95,"
+        "precondition_frequency=10,max_precond_dim=64"
+        "+adamw,lr=0.001,eps=1e-08,weight_decay=0.01,beta1=0.9,beta2=0.999",
+        "--group=inner.weight,outer.weight:optimizer=soap",
+        "--group=inner.bias:optimizer=adamw",
+    ]
+
+
 def test_muon_alone() -> None:
     model = nn.Linear(4, 2, bias=False)
     optimizer, group = optimizer_options(torch.optim.Muon(model.parameters(), ns_steps=3), model)
@@ -233,13 +245,13 @@ def test_muon_alone() -> None:
     ("make", "message"),
     [
         (lambda m: torch.optim.Muon([m.inner.weight]), "does not hold inner.bias and 1 more"),
-        (lambda m: [torch.optim.AdamW([m.inner.weight]), torch.optim.SGD([m.inner.bias, m.outer.weight])], "or a Muon or an Adafactor and"),
+        (lambda m: [torch.optim.AdamW([m.inner.weight]), torch.optim.SGD([m.inner.bias, m.outer.weight])], "or a Muon, an Adafactor or a SOAP and"),
         (lambda m: [torch.optim.Muon([m.inner.weight]), torch.optim.AdamW(m.parameters())], "is in two of them"),
         (
             lambda m: [torch.optim.Muon([m.inner.weight]), *(torch.optim.SGD([p]) for p in (m.inner.bias, m.outer.weight))],
             "expected one optimizer, or",
         ),
-        (lambda m: [torch.optim.Muon([m.inner.weight]), torch.optim.Adafactor([m.inner.bias, m.outer.weight])], "neither"),
+        (lambda m: [torch.optim.Muon([m.inner.weight]), torch.optim.Adafactor([m.inner.bias, m.outer.weight])], "none of them"),
     ],
 )
 def test_optimizers_that_do_not_go_together(make: object, message: str) -> None:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from small_models import BatchNorm, Regression, Tiny
 
 import fcdp
-from fcdp.optimizers import decode, dynamic_map, encode, optimizer_factory
+from fcdp.optimizers import SOAP, decode, dynamic_map, encode, optimizer_factory
 
 
 def token_batches(steps, count):
@@ -126,6 +126,46 @@ def test_ademamix_is_that_of_the_paper():
         assert optimizer.state[parameter]["momentum_buffer"].tolist() == pytest.approx(slow, rel=1e-5)
 
 
+@pytest.mark.parametrize("most", [0, 3, 4])
+def test_soap_is_that_of_the_paper(most):
+    """Algorithm 3 of arXiv 2409.11321, with full eigenbases in each update. These are the iteration's bases, but for
+    signs, since the products of all gradients have the same eigenvectors."""
+    lr, betas, eps, decay = 0.1, (0.8, 0.9), 0.01, 0.2
+    # The eigenvectors of both sides are these columns in each gradient.
+    left, right = (torch.linalg.qr(torch.arange(n * n).reshape(n, n).cos())[0] for n in (3, 4))
+    sizes = torch.tensor([[3.0, 2.0, 1.0], [-1.0, 1.5, 0.5], [2.0, -1.0, 0.25], [1.0, 1.0, 0.5]])
+    parameter = torch.nn.Parameter(torch.ones(3, 4))
+    optimizer = SOAP(
+        [parameter], lr, betas, shampoo_beta=0.99, eps=eps, weight_decay=decay, precondition_frequency=1, max_precond_dim=most
+    )
+    value, mean, squared = parameter.detach().clone(), torch.zeros(3, 4), torch.zeros(3, 4)
+    bases = [basis if len(basis) <= most else torch.eye(len(basis)) for basis in (left, right)]
+    for step, size in enumerate(sizes):
+        parameter.grad = left @ torch.eye(3, 4).mul(size[:, None]) @ right.T
+        optimizer.step()
+        if step:
+            rotated = bases[0].T @ parameter.grad @ bases[1]
+            mean = betas[0] * mean + (1 - betas[0]) * rotated
+            squared = betas[1] * squared + (1 - betas[1]) * rotated**2
+            correction = math.sqrt(1 - betas[1] ** step) / (1 - betas[0] ** step)
+            value -= lr * correction * bases[0] @ (mean / (squared.sqrt() + eps)) @ bases[1].T
+            value *= 1 - lr * decay
+        torch.testing.assert_close(parameter.detach(), value, rtol=1e-4, atol=1e-5)
+    state = optimizer.state[parameter]
+    assert state["step"] == 4 and ("col_q" in state) == (most == 4) and ("row_q" in state) == (most >= 3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"shampoo_beta": 1.0}, {"precondition_frequency": 0}, {"max_precond_dim": -1}, {"betas": (1.0, 0.9)}, {"eps": -1.0}],
+)
+def test_wrong_settings_of_soap_are_named(settings):
+    with pytest.raises(ValueError, match=f"expected '{next(iter(settings)).replace('betas', 'beta1')}' "):
+        SOAP([torch.nn.Parameter(torch.zeros(1, 1))], **settings)
+    with pytest.raises(ValueError, match=r"expected matrices, got a parameter of shape \[1\]"):
+        SOAP([torch.nn.Parameter(torch.zeros(1))])
+
+
 @pytest.mark.parametrize("setting", ["beta3=1", "alpha=-1", "alpha_warmup=-1", "eps=nan"])
 def test_wrong_settings_of_ademamix_are_named(setting):
     make = optimizer_factory(f"ademamix,{setting}")
@@ -148,7 +188,7 @@ def test_epsilons_of_adafactor(text, eps):
     assert group["eps"] == eps and group["beta2_decay"] == -0.8
 
 
-@pytest.mark.parametrize("text", ["adagrad,lr=1", "sgd,beta1=0.9", "sgd,lr", "lion,eps=1", "muon"])
+@pytest.mark.parametrize("text", ["adagrad,lr=1", "sgd,beta1=0.9", "sgd,lr", "lion,eps=1", "muon", "soap"])
 def test_unknown_optimizers(text):
     with pytest.raises(ValueError):
         optimizer_factory(text)

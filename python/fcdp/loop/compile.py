@@ -74,9 +74,9 @@ def compile(
         each step runs in the smallest shape into which the tensors of all ranks fit (docs/batches.md).
     pad: the values of elements with which tensors are padded up to that shape, by the input's name; 0 by default.
     optimizer: as fcdp-compile --optimizer takes it ("adamw,lr=1e-3"), or an AdamW, SGD or Adafactor of torch.optim, or
-        Lion, AdEMAMix or AdamW8bit of fcdp.optimizers, over the model's parameters, or a torch.optim.Muon over its
-        matrices (or an Adafactor over some parameters) and another one over the rest, [muon, adamw]. Their settings and
-        parameter groups are copied; their own step() is never called.
+        Lion, AdEMAMix or AdamW8bit of fcdp.optimizers, over the model's parameters, or a torch.optim.Muon or
+        fcdp.optimizers.SOAP over its matrices (or an Adafactor over some parameters) and another one over the rest,
+        [muon, adamw]. Their settings and parameter groups are copied; their own step() is never called.
     strategy: where gathered parameters are kept, as fcdp-compile --strategy takes it: "fcdp", "zero3", "hsdp" and
         others. By default "auto", which plans the fastest step for the job's machines and links (docs/strategies.md). A
         job of one rank has no choice to make. The first job on some machines measures them, which takes 9 to 11 s

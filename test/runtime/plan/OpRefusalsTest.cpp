@@ -216,6 +216,22 @@ static const Refusal kOpRefusals[] = {
        }
      },
      "row_var.bytes: expected 8 (2 elements of f32), got 4"},
+    {"UpdateOfSquaresOfOtherSides",
+     [](Json &m) {
+       m["optimizer"] = {{"kind", "soap"}, {"lr", 0.1}};
+       m["parameters"][0]["shape"] = {2, 1};
+       m["buckets"][0]["max_side"] = 1;
+       for (auto [role, elements] :
+            {std::pair("exp_avg", 2), std::pair("exp_avg_sq", 2),
+             std::pair("row_gg", 4), std::pair("col_gg", 16),
+             std::pair("row_q", 0), std::pair("col_q", 16)}) {
+         Json state = stateOf(m, "grad");
+         state["role"] = role;
+         state["buf"]["bytes"] = 4 * elements;
+         m["buckets"][0]["states"].push_back(state);
+       }
+     },
+     "row_gg.bytes: expected 0 (0 elements of f32), got 16"},
     {"UpdateWithoutVariance",
      [](Json &m) { m["optimizer"] = {{"kind", "adafactor"}, {"lr", 0.1}}; },
      "bucket 'b' has no state 'row_var'"},

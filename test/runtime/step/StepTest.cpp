@@ -608,6 +608,78 @@ TEST_F(StepTest, MuonMovesByTheOrthogonalizedMomentum) {
   EXPECT_EQ(momentum[3], 0);
 }
 
+/// A matrix of one element, whose squares take 64 bytes each.
+void addSoap(FakeStep &fake, int frequency) {
+  Json &bucket = fake.plan["buckets"][0];
+  bucket["max_side"] = 1;
+  for (size_t i = 4; i < bucket["states"].size(); ++i)
+    bucket["states"][i]["buf"]["bytes"] = 64;
+  fake.plan["parameters"] = {parameter("w", {1, 1}, 0)};
+  fake.plan["optimizer"] = {{"kind", "soap"},
+                            {"lr", 0.1},
+                            {"beta1", 0.5},
+                            {"beta2", 0.75},
+                            {"shampoo_beta", -1.0},
+                            {"eps", 0.25},
+                            {"weight_decay", 0.5},
+                            {"max_precond_dim", 1},
+                            {"precondition_frequency", frequency}};
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 0.5}});
+}
+
+const std::vector<std::string> kSoapStates = {"shard",      "grad",   "exp_avg",
+                                              "exp_avg_sq", "row_gg", "col_gg",
+                                              "row_q",      "col_q"};
+
+TEST_F(StepTest, SoapMakesItsBasesFirst) {
+  addLoss();
+  addBucket("f32", 4, kSoapStates);
+  addSoap(fake, 2);
+  load();
+  float *parameter = backend->at<float>(0), *grad = backend->at<float>(64);
+  const float *average = backend->at<float>(256),
+              *row = backend->at<float>(384), *column = backend->at<float>(448);
+  double p = 1, m = 0, v = 0, gg = 0;
+  parameter[0] = parameter[3] = 1;
+  int update = 0;
+  for (double g : {4.0, -2.0, 1.0, 0.0, 3.0}) {
+    grad[0] = static_cast<float>(2 * g);
+    run();
+    if (update > 0) {
+      m = 0.5 * m + 0.5 * g;
+      v = 0.75 * v + 0.25 * g * g;
+      double size =
+          std::sqrt(1 - std::pow(0.75, update)) / (1 - std::pow(0.5, update));
+      p -= 0.1 * size * m / (std::sqrt(v) + 0.25);
+      p *= 1 - 0.1 * 0.5;
+    }
+    ++update;
+    gg = 0.75 * gg + 0.25 * g * g;
+    EXPECT_NEAR(parameter[0], p, 1e-6) << update;
+    EXPECT_NEAR(average[0], gg, 1e-6) << update;
+    // The moment is in the bases, whose signs are free.
+    EXPECT_NEAR(backend->at<float>(128)[0] * row[0] * column[0], m, 1e-6);
+    EXPECT_NEAR(std::abs(row[0]), 1, 1e-6);
+  }
+  EXPECT_EQ(parameter[3], 1);
+}
+
+TEST_F(StepTest, SoapWithoutAFrequency) {
+  addLoss();
+  addBucket("f32", 4, kSoapStates);
+  addSoap(fake, 0);
+  try {
+    load();
+    FAIL() << "expected an error";
+  } catch (const std::runtime_error &error) {
+    EXPECT_NE(std::string(error.what())
+                  .find("soap: expected 'precondition_frequency' from 1 on"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 /// A bucket of one block of 256 elements, whose moments are in 8 bits.
 void addBlocks(FakeStep &fake) {
   Json bucket = {

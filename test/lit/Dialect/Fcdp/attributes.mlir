@@ -39,6 +39,7 @@ func.func private @layouts() attributes {values = [#fcdp<layout flat>, #fcdp<lay
 // CHECK-SAME: #fcdp.adamw8bit<lr = 1.000000e-03 : f64, beta1 = 9.000000e-01 : f64, beta2 = 0.99899999999999999 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64>
 // CHECK-SAME: #fcdp.adafactor<lr = 1.000000e-02 : f64, beta2_decay = -8.000000e-01 : f64, eps2 = 1.000000e-03 : f64, d = 1.000000e+00 : f64, weight_decay = 0.000000e+00 : f64>
 // CHECK-SAME: #fcdp.adafactor<lr = 0.000000e+00 : f64, beta2_decay = 0.000000e+00 : f64, eps1 = 5.000000e-01 : f64, eps2 =
+// CHECK-SAME: #fcdp.soap<lr = 3.000000e-03 : f64, beta1 = 0.94999999999999996 : f64, beta2 = 0.94999999999999996 : f64, shampoo_beta = -1.000000e+00 : f64, eps = 1.000000e-08 : f64, weight_decay = 1.000000e-02 : f64, precondition_frequency = 10, max_precond_dim = 10000>
 func.func private @optimizers() attributes {values = [
   #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>,
   #fcdp.sgd<lr = 0.1, momentum = 0.0, dampening = -0.5, weight_decay = 0.0, nesterov = false>,
@@ -48,7 +49,8 @@ func.func private @optimizers() attributes {values = [
   #fcdp.muon<lr = 0.0, weight_decay = 0.0, momentum = 0.0, nesterov = false, ns_a = 0.0, ns_b = 0.0, ns_c = 0.0, eps = 0.0, ns_steps = 0, adjust_lr_fn = match_rms_adamw>,
   #fcdp.adamw8bit<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>,
   #fcdp.adafactor<lr = 1.0e-02, beta2_decay = -0.8, eps2 = 1.0e-03, d = 1.0, weight_decay = 0.0>,
-  #fcdp.adafactor<lr = 0.0, beta2_decay = 0.0, eps1 = 0.5, eps2 = 0.0, d = 1.0, weight_decay = 0.0>]}
+  #fcdp.adafactor<lr = 0.0, beta2_decay = 0.0, eps1 = 0.5, eps2 = 0.0, d = 1.0, weight_decay = 0.0>,
+  #fcdp.soap<lr = 3.0e-03, beta1 = 0.95, beta2 = 0.95, shampoo_beta = -1.0, eps = 1.0e-08, weight_decay = 0.01, precondition_frequency = 10, max_precond_dim = 10000>]}
 
 // CHECK-LABEL: func.func private @groups
 // CHECK-SAME: [#fcdp.group<lr = 5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64>]

@@ -168,6 +168,66 @@ func.func private @ademamix_c3_alpha_warmup() attributes {value = #fcdp.ademamix
 // -----
 
 // expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
+func.func private @soap_c1_lr() attributes {value = #fcdp.soap<lr = -0.5, beta1 = 0.9, beta2 = 0.99, shampoo_beta = 0.5, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta1' to be a finite f64 from 0 on, got}}
+func.func private @soap_c1_beta1() attributes {value = #fcdp.soap<lr = 0.1, beta1 = -0.5, beta2 = 0.99, shampoo_beta = 0.5, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected 'beta2' to be a finite f64 from 0 on, got}}
+func.func private @soap_c1_beta2() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = -0.5, shampoo_beta = 0.5, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected 'eps' to be a finite f64 from 0 on, got}}
+func.func private @soap_c1_eps() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = 0.99, shampoo_beta = 0.5, eps = -0.5, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected 'weight_decay' to be a finite f64 from 0 on, got}}
+func.func private @soap_c1_weight_decay() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = 0.99, shampoo_beta = 0.5, eps = 0.1, weight_decay = -0.5, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected 'shampoo_beta' to be a finite f64, got}}
+func.func private @soap_c1_shampoo_beta() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = 0.99, shampoo_beta = 0x7FF0000000000000 : f64, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected a beta below 1, got 1.0}}
+func.func private @soap_c2_beta1() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 1.0, beta2 = 0.99, shampoo_beta = 0.5, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected a beta below 1, got 1.0}}
+func.func private @soap_c2_beta2() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = 1.0, shampoo_beta = 0.5, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected 'shampoo_beta' of at least -1 and below 1, got 1.0}}
+func.func private @soap_c2_shampoo_beta() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = 0.99, shampoo_beta = 1.0, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected 'shampoo_beta' of at least -1 and below 1, got -2.0}}
+func.func private @soap_c2_least_shampoo_beta() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = 0.99, shampoo_beta = -2.0, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected 'precondition_frequency' from 1 to 1000000000, got 0}}
+func.func private @soap_c3_precondition_frequency() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = 0.99, shampoo_beta = 0.5, eps = 0.1, weight_decay = 0.0, precondition_frequency = 0, max_precond_dim = 64>}
+
+// -----
+
+// expected-error@+1 {{expected 'max_precond_dim' from 0 to 1000000, got 1000001}}
+func.func private @soap_c3_max_precond_dim() attributes {value = #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = 0.99, shampoo_beta = 0.5, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 1000001>}
+
+// -----
+
+// expected-error@+1 {{expected 'lr' to be a finite f64 from 0 on, got}}
 func.func private @lion_c1_lr() attributes {value = #fcdp.lion<lr = -0.5, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0>}
 
 // -----

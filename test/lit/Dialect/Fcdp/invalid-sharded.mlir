@@ -1620,3 +1620,14 @@ func.func @accumulate_c4(%g: tensor<16xf32>) {
   fcdp.accumulate %g into @bucket add on inter_reduce : tensor<16xf32>
   return
 }
+
+// -----
+
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.parameter @w : tensor<4x4xf32> unit "fc" trainable names ["w"]
+fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable layout owned max_side 4 members [@w at 0]
+func.func @shard_update_c2_max_side() {
+  // expected-error@+1 {{expected a bucket with the 'max_side' 64 of 'soap', got 4}}
+  fcdp.shard_update @bucket scale 1.0 with #fcdp.soap<lr = 0.1, beta1 = 0.9, beta2 = 0.99, shampoo_beta = 0.5, eps = 0.1, weight_decay = 0.0, precondition_frequency = 10, max_precond_dim = 64>
+  return
+}

@@ -48,7 +48,7 @@
 // MINUS: error: expected 'eps1' in [0.00, INF), got '-1'
 // NOTHING: error: optimizer: 'adafactor' would update nothing: groups give all trained parameters to the other optimizer
 // OTHER: error: group: expected an optimizer of 'adafactor', got 'sgd'
-// PLUS: error: expected '+' between 'muon' or 'adafactor' and 'adamw', 'sgd', 'lion' or 'ademamix', for the parameters that the first does not update, got 'adafactor+muon'
+// PLUS: error: expected '+' between 'muon', 'adafactor' or 'soap' and 'adamw', 'sgd', 'lion' or 'ademamix', for the parameters that the first does not update, got 'adafactor+muon'
 // PROPORTION: error: expected a learning rate of 'adafactor' above 0
 
 //--- step.mlir

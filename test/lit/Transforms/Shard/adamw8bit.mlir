@@ -32,7 +32,7 @@
 // RUN: not fcdp-opt %t/step.mlir --fcdp-shard="optimizer=muon+adamw8bit" 2>&1 | FileCheck %s --check-prefix=PLUS
 // ODD: error: group: 'adamw8bit' cannot update "odd" of type 'tensor<67x67xf32>'
 // NOTHING: error: optimizer: 'adamw8bit' would update nothing: no trained parameter has 4096 elements or more in whole blocks of 256; a group may have 'optimizer'
-// PLUS: error: expected '+' between 'muon' or 'adafactor' and 'adamw', 'sgd', 'lion' or 'ademamix', for the parameters that the first does not update, got '{{adamw8bit\+sgd|muon\+adamw8bit}}'
+// PLUS: error: expected '+' between 'muon', 'adafactor' or 'soap' and 'adamw', 'sgd', 'lion' or 'ademamix', for the parameters that the first does not update, got '{{adamw8bit\+sgd|muon\+adamw8bit}}'
 
 //--- step.mlir
 module attributes {fcdp.phase = #fcdp.phase<imported>} {

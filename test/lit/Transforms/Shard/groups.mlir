@@ -46,7 +46,7 @@
 // GLOB: error: expected a pattern of names, got '[a': {{.}}
 // RUN: not fcdp-opt %s --fcdp-shard="group=*:optimizer=adam" 2>&1 | FileCheck %s --check-prefix=WORD
 // RUN: not fcdp-opt %s --fcdp-shard="group=*:optimizer=sgd" 2>&1 | FileCheck %s --check-prefix=OTHER
-// WORD: error: expected 'optimizer' to be one of adamw, sgd, lion, ademamix, muon, adamw8bit, adafactor, got 'adam'
+// WORD: error: expected 'optimizer' to be one of adamw, sgd, lion, ademamix, muon, adamw8bit, adafactor, soap, got 'adam'
 // OTHER: error: group: expected an optimizer of 'adamw', got 'sgd'
 // SETTING: error: a group has no 'eps'; it has lr, weight_decay, optimizer
 // NUMBER: error: expected a number for 'lr', got ''

@@ -33,6 +33,10 @@
 // TWO: #fcdp.ademamix<{{.*}}, alpha = 2.000000e+00 : f64, beta3_warmup = 5, alpha_warmup = 0,
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=ademamix,alpha_warmup=0.5" 2>&1 | FileCheck %s --check-prefix=PART
 // PART: error: expected 'alpha_warmup' to be a whole number
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=soap,precondition_frequency=0" 2>&1 | FileCheck %s --check-prefix=NEVER
+// NEVER: error: expected 'precondition_frequency' in [1.00, 1000000001.00), got '0'
+// RUN: not fcdp-opt %s --fcdp-shard="optimizer=soap,shampoo_beta=1" 2>&1 | FileCheck %s --check-prefix=SHAMPOO
+// SHAMPOO: error: expected 'shampoo_beta' in [-1.00, 1.00), got '1'
 
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=adam" 2>&1 | FileCheck %s --check-prefix=NAME
 // RUN: not fcdp-opt %s --fcdp-shard="optimizer=adamw,momentum=1" 2>&1 | FileCheck %s --check-prefix=SETTING
@@ -61,11 +65,11 @@
 // HALF: error: expected 'ns_steps' to be a whole number
 // BOTH: error: expected 'nesterov' to be a whole number
 // ADJUST: error: expected 'adjust_lr_fn' to be one of original, match_rms_adamw, got 'none'
-// PLUS: error: expected '+' between 'muon' or 'adafactor' and 'adamw', 'sgd', 'lion' or 'ademamix', for the parameters that the first does not update, got '{{adamw\+sgd|muon\+muon}}'
-// SECOND: error: unknown optimizer ''; expected 'adamw', 'sgd', 'lion', 'ademamix', 'muon', 'adamw8bit' or 'adafactor'
+// PLUS: error: expected '+' between 'muon', 'adafactor' or 'soap' and 'adamw', 'sgd', 'lion' or 'ademamix', for the parameters that the first does not update, got '{{adamw\+sgd|muon\+muon}}'
+// SECOND: error: unknown optimizer ''; expected 'adamw', 'sgd', 'lion', 'ademamix', 'muon', 'adamw8bit', 'adafactor' or 'soap'
 // REST: error: optimizer 'sgd' has no 'eps'
 // PROPORTION: error: expected a learning rate of 'muon' above 0, since the other optimizer's rate is scaled with it
-// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion', 'ademamix', 'muon', 'adamw8bit' or 'adafactor'; did you mean 'adamw'?
+// NAME: error: unknown optimizer 'adam'; expected 'adamw', 'sgd', 'lion', 'ademamix', 'muon', 'adamw8bit', 'adafactor' or 'soap'; did you mean 'adamw'?
 // SETTING: error: optimizer 'adamw' has no 'momentum'; it has lr, beta1, beta2, eps, weight_decay
 // NOEPS: error: optimizer 'lion' has no 'eps'; it has lr, beta1, beta2, weight_decay
 // BETA: error: expected 'beta1' in [0.00, 1.00), got '1'

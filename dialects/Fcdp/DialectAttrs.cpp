@@ -94,6 +94,26 @@ void fcdp::setVariantArchives(ModuleOp module, ArrayRef<StringRef> paths) {
       module, Builder(module.getContext()).getStrArrayAttr(paths));
 }
 
+std::vector<std::string> fcdp::getArchives(StringRef step, StringRef evaluation,
+                                           ArrayRef<StringRef> variants) {
+  std::vector<std::string> paths = {step.str(), evaluation.str()};
+  paths.insert(paths.end(), variants.begin(), variants.end());
+  return paths;
+}
+
+std::vector<std::string> fcdp::getArchives(ModuleOp module) {
+  return getArchives(getArchive(module).value_or(""),
+                     getEvaluationArchive(module).value_or(""),
+                     getVariantArchives(module));
+}
+
+StringRef fcdp::getArchiveAttr(size_t number) {
+  if (number == 0)
+    return FcdpDialect::ArchiveAttrHelper::getNameStr();
+  return number == 1 ? FcdpDialect::EvaluationArchiveAttrHelper::getNameStr()
+                     : FcdpDialect::VariantArchivesAttrHelper::getNameStr();
+}
+
 Target fcdp::getTarget(ModuleOp module) {
   auto text = findText<FcdpDialect::TargetAttrHelper>(module);
   return symbolizeTarget(text.value_or("")).value_or(Target::cpu);

@@ -107,6 +107,16 @@ llvm::SmallVector<llvm::StringRef> getVariantArchives(mlir::ModuleOp module);
 void setVariantArchives(mlir::ModuleOp module,
                         llvm::ArrayRef<llvm::StringRef> paths);
 
+/// Returns the paths of the archives that a step was exported to, by number:
+/// that of the step, of its evaluation, and of its variants from 1 on. They are
+/// as given, or as the module has them. A path is empty if it is not known.
+std::vector<std::string> getArchives(llvm::StringRef step,
+                                     llvm::StringRef evaluation,
+                                     llvm::ArrayRef<llvm::StringRef> variants);
+std::vector<std::string> getArchives(mlir::ModuleOp module);
+/// Returns the attribute that names the archive of that number.
+llvm::StringRef getArchiveAttr(size_t number);
+
 /// Returns `cpu` by default.
 Target getTarget(mlir::ModuleOp module);
 void setTarget(mlir::ModuleOp module, Target target);
@@ -206,15 +216,9 @@ int64_t countParts(Sharding sharding, MeshOp mesh);
 bool gathersFlat(BucketOp bucket, MeshOp mesh);
 bool reducesFlat(BucketOp bucket, MeshOp mesh);
 
-/// Returns whether gathers of `bucket` could send differences if a slice of it
-/// were in host memory: it is trained, and gathered in bf16 or f16.
-bool canCodeDeltas(BucketOp bucket);
-/// Returns whether gathers of `bucket` may send differences: they could, and a
-/// slice stays in host memory.
-bool mayGatherDeltas(BucketOp bucket);
-
-/// Returns whether `wire` rounds values to codes, and leaves out a residual.
-bool isQuantized(std::optional<Wire> wire);
+/// Returns whether each gather of `bucket` between nodes refers to the slice in
+/// host memory of the one before.
+bool gathersReferToSlice(BucketOp bucket);
 
 /// Returns the type in which the optimizer updates the parameters of `bucket`
 /// and keeps its own states.
@@ -231,6 +235,9 @@ bool isOptimizerState(StateRole role);
 
 /// Returns whether a state of `role` belongs to outer steps.
 bool isOuterState(StateRole role);
+
+/// Returns whether a step reduces the gradients of `bucket` within a node only.
+bool reducesWithinNode(BucketOp bucket);
 
 /// Returns the number of ranks over which a step reduces gradients: all ranks
 /// or, with outer steps, the ranks of a node.

@@ -243,6 +243,17 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     (`reduce_wire` `` $reduce_wire^)? (`outer` $outer^)?
     (`max_side` $max_side^)? `members` custom<Members>($members) attr-dict
   }];
+  // A bucket on which nothing is decided.
+  let builders = [OpBuilder<(ins "::mlir::StringRef":$name, "::mlir::StringRef":$unit,
+      "int64_t":$elements, "::mlir::Type":$storage, "::mlir::Type":$wire,
+      "::mlir::TypeAttr":$reduce, "::mlir::TypeAttr":$master, "bool":$trainable,
+      "::fcdp::LayoutAttr":$layout, "::mlir::IntegerAttr":$max_side,
+      "::mlir::ArrayAttr":$members), [{
+    build($_builder, $_state, name, unit, elements, storage, wire, reduce, master,
+      trainable, Sharding::world, layout, /*residency=*/{}, /*carry=*/{},
+      /*accumulation=*/{}, /*collectives=*/{}, /*gather_wire=*/{}, /*reduce_wire=*/{},
+      /*outer=*/{}, max_side, members);
+  }]>];
   let hasVerifier = 1;
 }
 

@@ -2,7 +2,7 @@
 
 #include "core/CodedMessage.h"
 #include "dialects/Aten/Aten.h"
-#include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/Wires.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -128,20 +128,9 @@ int64_t CollectiveOpInterface::getPartBytes() {
 }
 
 int64_t CollectiveOpInterface::getMostSentBytes() {
-  int64_t bytes = getPartBytes();
-  switch (getWire()) {
-  case Wire::raw:
-    return bytes;
-  case Wire::delta:
-  case Wire::coded:
-    return codedCapacity(bytes);
-  case Wire::int8:
-  case Wire::int4:
-    return quantizedBytes(
-        getWire() == Wire::int8 ? kInt8Format : kInt4Format,
-        cast<RankedTensorType>(getResult().getType()).getNumElements());
-  }
-  llvm_unreachable("unknown wire");
+  return getCapacity(
+      getWire(), getPartBytes(),
+      cast<RankedTensorType>(getResult().getType()).getNumElements());
 }
 
 /// Returns the number of parts that the greater of two flat tensors has.
@@ -155,7 +144,7 @@ static int64_t countRanks(Type part, Type whole) {
 std::optional<int64_t> AllGatherOp::getScratchBytes() {
   if (!isCoded())
     return std::nullopt;
-  return codedGatherBytes(
+  return getGatherScratch(
       countRanks(getInput().getType(), getResult().getType()),
       cast<CollectiveOpInterface>(getOperation()).getPartBytes());
 }

@@ -3,7 +3,7 @@
 // Defines the verifiers of collectives, host-cache copies and the optimizer.
 // BufferedOpInterface verifies buffers.
 
-#include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/Wires.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -74,27 +74,6 @@ LogicalResult fcdp::verifyCollective(CollectiveOpInterface op,
   return verifySizes(op, *ranks);
 }
 
-/// Verifies C8 of all_gather.
-static LogicalResult verifyDelta(AllGatherOp op,
-                                 SymbolTableCollection &symbols) {
-  if (!op.getDeltaAttr())
-    return success();
-  auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, op.getDeltaAttr());
-  RankedTensorType result = op.getResult().getType();
-  if (!state || state.getRole() != StateRole::cache ||
-      state.getBucketAttr() != op.getSourceAttr() || state.getType() != result)
-    return op.emitOpError("expected 'delta' to be a state of role 'cache' of ")
-           << op.getSourceAttr() << " and of type " << result << ", got "
-           << op.getDeltaAttr();
-  Type element = result.getElementType();
-  if (op.isOfGradient() || op.isOverAxis(Axis::local) ||
-      !(element.isBF16() || element.isF16()))
-    return op.emitOpError(
-        "expected a gather of parameters over 'node' alone, in "
-        "bf16 or f16, with 'delta'");
-  return success();
-}
-
 /// Returns `input` for an operation whose result has its values. Null if the
 /// input is a view of memory, which a later operation may overwrite while the
 /// result keeps the values.
@@ -148,39 +127,12 @@ LogicalResult AllGatherOp::verifyOwnSymbolUses(SymbolTableCollection &symbols) {
                          "'into', got ")
              << getInput().getType() << " of " << getSourceAttr();
   }
-  return verifyDelta(*this, symbols);
-}
-
-/// Verifies C6 and C7 of reduce_scatter.
-static LogicalResult verifyCode(ReduceScatterOp op,
-                                SymbolTableCollection &symbols) {
-  std::optional<Wire> code = op.getCode();
-  if (code && (*code == Wire::raw || *code == Wire::delta ||
-               op.isOverAxis(Axis::local))) // C6
-    return op.emitOpError("expected 'code' to be 'coded', 'int8' or 'int4', in "
-                          "a reduction over 'node' alone, got '")
-           << stringifyWire(*code) << "'";
-  FlatSymbolRefAttr residual = op.getResidualAttr();
-  if (isQuantized(code) != !!residual) // C7
-    return op.emitOpError("expected 'residual' with the codes 'int8' and "
-                          "'int4', and no others");
-  if (!residual)
-    return success();
-  auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, residual);
-  RankedTensorType input = op.getInput().getType();
-  if (!state || state.getRole() != StateRole::residual ||
-      state.getBucketAttr() != op.getSourceAttr() ||
-      state.getTensorType().getNumElements() != input.getNumElements())
-    return op.emitOpError("expected 'residual' to be a state of role "
-                          "'residual' of ")
-           << op.getSourceAttr() << " with " << input.getNumElements()
-           << " elements, got " << residual;
-  return success();
+  return verifyWire(*this, symbols);
 }
 
 LogicalResult
 ReduceScatterOp::verifyOwnSymbolUses(SymbolTableCollection &symbols) {
-  return verifyCode(*this, symbols);
+  return verifyWire(*this, symbols);
 }
 
 LogicalResult ReadShardOp::verifySymbolUses(SymbolTableCollection &symbols) {

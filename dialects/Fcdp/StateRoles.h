@@ -17,6 +17,12 @@ enum class StateKind {
   residual,
 };
 
+/// Returns whether states of `kind` belong to gradients. All others belong to
+/// parameters, copies of them, or their updates.
+inline bool isOfGradients(StateKind kind) {
+  return kind == StateKind::sum || kind == StateKind::residual;
+}
+
 /// The type of a state's elements.
 enum class StateType {
   storage,

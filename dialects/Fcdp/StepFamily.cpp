@@ -60,6 +60,16 @@ bool fcdp::isLastOfStep(Role role) {
   return inner == Role::only_microbatch || inner == Role::last_microbatch;
 }
 
+bool fcdp::findsStaleCopies(Role role) {
+  return isFirstOfStep(role) || role == Role::first_evaluation;
+}
+
+bool fcdp::runsBetweenSteps(Role role) { return isEvaluation(role); }
+
+bool fcdp::runsInSomeSteps(Role role) { return isOuter(role); }
+
+bool fcdp::isNumbered(Role role) { return isMicrobatch(role) || isOuter(role); }
+
 bool fcdp::isSynchronized(Role role) {
   return isEvaluation(role) || role == Role::outer_update;
 }
@@ -107,25 +117,23 @@ Role fcdp::getBoundary(Role role) {
   return role;
 }
 
-int64_t fcdp::getStepVariant(VariantRole which) {
-  return isOuter(which.role) ? 0 : which.variant;
-}
+int64_t FamilyMember::getStep() const { return isOuter(role) ? 0 : number; }
 
-bool fcdp::mayFollow(VariantRole before, VariantRole after) {
+bool fcdp::mayFollow(FamilyMember before, FamilyMember after) {
   bool isWithinStep = isMicrobatch(before.role) && isMicrobatch(after.role);
   return llvm::is_contained(getSuccessors(before.role), after.role) &&
-         (!isWithinStep || getStepVariant(before) == getStepVariant(after));
+         (!isWithinStep || before.getStep() == after.getStep());
 }
 
-FunctionBoundary fcdp::getBoundaryBehind(VariantRole which) {
+FunctionBoundary fcdp::getBoundaryBehind(FamilyMember which) {
   Role after = getSuccessors(which.role).front();
   bool isWithinStep = isMicrobatch(which.role) && isMicrobatch(after);
-  return {after, isWithinStep ? getStepVariant(which) : 0};
+  return {after, isWithinStep ? which.getStep() : 0};
 }
 
-FunctionBoundary fcdp::getBoundaryBefore(VariantRole which) {
+FunctionBoundary fcdp::getBoundaryBefore(FamilyMember which) {
   bool isWithinStep = isMicrobatch(which.role) && !isFirstOfStep(which.role);
-  return {getBoundary(which.role), isWithinStep ? getStepVariant(which) : 0};
+  return {getBoundary(which.role), isWithinStep ? which.getStep() : 0};
 }
 
 llvm::SmallVector<Role> StepFamily::getRoles() const {
@@ -145,11 +153,11 @@ llvm::SmallVector<Role> StepFamily::getRoles() const {
   return roles;
 }
 
-llvm::SmallVector<VariantRole> StepFamily::getVariantRoles() const {
+llvm::SmallVector<FamilyMember> StepFamily::getMembers() const {
   llvm::SmallVector<Role> all = getRoles();
   llvm::SmallVector<Role> batches(llvm::make_filter_range(
       all, [](Role role) { return isMicrobatch(role) && !isOuter(role); }));
-  llvm::SmallVector<VariantRole> roles;
+  llvm::SmallVector<FamilyMember> roles;
   for (Role role : all) {
     if (isOuter(role))
       for (int64_t fragment = 0; fragment < fragments; ++fragment)
@@ -169,6 +177,21 @@ llvm::SmallVector<Role> StepFamily::getStep() const {
   llvm::SmallVector<Role> step;
   for (Role role : getRoles())
     step.append(countRuns(role), role);
+  return step;
+}
+
+llvm::SmallVector<Role>
+StepFamily::getStep(llvm::function_ref<bool(Role)> runs) const {
+  llvm::SmallVector<Role> step = getStep();
+  for (size_t i = 0; i <= getMaxEnumValForRole(); ++i) {
+    auto role = static_cast<Role>(i);
+    if (!runsInSomeSteps(role) || !runs(role))
+      continue;
+    if (isMicrobatch(role))
+      llvm::replace(step, getInnerRole(role), role);
+    else
+      step.push_back(role);
+  }
   return step;
 }
 

@@ -21,6 +21,7 @@
 
 #include "dialects/Fcdp/Enums.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <tuple>
@@ -55,6 +56,19 @@ bool isFirstOfStep(Role role);
 /// are complete at its end.
 bool isLastOfStep(Role role);
 
+/// Returns whether copies of trained parameters that were made before a
+/// function of `role` may be stale: it is the first of a step, or of an
+/// evaluation.
+bool findsStaleCopies(Role role);
+
+/// Returns whether a function of `role` runs the model, but in no step. It
+/// takes no gradients.
+bool runsBetweenSteps(Role role);
+
+/// Returns whether only some of a job's steps run the function of `role`, after
+/// the update or in place of the last micro-batch.
+bool runsInSomeSteps(Role role);
+
 /// Returns whether nothing is in flight at the beginning and the end of a
 /// function of `role`. This holds for evaluations and outer updates, which may
 /// run between other functions.
@@ -68,37 +82,40 @@ llvm::ArrayRef<Role> getSuccessors(Role role);
 /// follow it. `init` follows none and identifies itself.
 Role getBoundary(Role role);
 
-/// A function of the family: its role, and its variant, which is 0 for
-/// functions that all variants share. For a function that synchronizes nodes,
-/// the variant is the fragment.
-struct VariantRole {
+/// A function of the family. Functions of one role have different numbers: a
+/// micro-batch has the number of its variant of the step, a function that
+/// synchronizes nodes the number of its fragment, and all others have 0.
+struct FamilyMember {
   Role role;
-  int64_t variant = 0;
+  int64_t number = 0;
 
-  bool operator==(const VariantRole &other) const {
-    return role == other.role && variant == other.variant;
+  /// Returns the number of the step that contains it, among the variants of the
+  /// step. A step whose micro-batches synchronize nodes has one variant.
+  int64_t getStep() const;
+
+  bool operator==(const FamilyMember &other) const {
+    return role == other.role && number == other.number;
   }
-  bool operator<(const VariantRole &other) const {
-    return std::tie(role, variant) < std::tie(other.role, other.variant);
+  bool operator<(const FamilyMember &other) const {
+    return std::tie(role, number) < std::tie(other.role, other.number);
   }
 };
 
-/// Returns the variant of the step that contains `which`. A step whose
-/// micro-batches synchronize nodes has one variant.
-int64_t getStepVariant(VariantRole which);
+/// Returns whether functions of `role` have numbers, if there are several.
+bool isNumbered(Role role);
 
 /// Returns whether `after` may run after `before`: its role may, and all
 /// micro-batches of a step are of one variant.
-bool mayFollow(VariantRole before, VariantRole after);
+bool mayFollow(FamilyMember before, FamilyMember after);
 
 /// A boundary between functions: the first role that may follow, and the
-/// variant if both neighbours are micro-batches of a step, or 0.
+/// number of the step if both neighbours are micro-batches of a step, or 0.
 using FunctionBoundary = std::pair<Role, int64_t>;
 
 /// Return the boundary after `which`, and the one before it. `init` follows
 /// none and identifies itself.
-FunctionBoundary getBoundaryBehind(VariantRole which);
-FunctionBoundary getBoundaryBefore(VariantRole which);
+FunctionBoundary getBoundaryBehind(FamilyMember which);
+FunctionBoundary getBoundaryBefore(FamilyMember which);
 
 /// The functions of a job whose steps have a given number of micro-batches.
 class StepFamily {
@@ -115,7 +132,7 @@ public:
 
   /// Returns all functions in program order. The micro-batches of a variant are
   /// together.
-  llvm::SmallVector<VariantRole> getVariantRoles() const;
+  llvm::SmallVector<FamilyMember> getMembers() const;
 
   /// Returns the roles of all functions in program order. With two
   /// micro-batches there is a `next_microbatch` that no step runs.
@@ -124,8 +141,15 @@ public:
   /// Returns the roles of one optimizer step in the order in which they run.
   llvm::SmallVector<Role> getStep() const;
 
+  /// Returns the roles of a step that also runs the functions of those roles
+  /// for which `runs` returns true, of roles that only some steps run.
+  llvm::SmallVector<Role> getStep(llvm::function_ref<bool(Role)> runs) const;
+
   /// Returns how often each optimizer step runs the function of `role`.
   int64_t countRuns(Role role) const;
+
+  /// Returns the number of variants of the step and fragments of outer steps.
+  int64_t countNumbers() const { return variants + fragments; }
 
   /// Returns whether a job runs the function of `role`.
   bool runs(Role role) const {

@@ -4,6 +4,7 @@
 
 #include "dialects/Fcdp/Fcdp.h"
 #include "dialects/Fcdp/Tiers.h"
+#include "dialects/Fcdp/Wires.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -126,45 +127,6 @@ static LogicalResult verifyBlocks(BucketOp bucket, ParameterOp parameter,
              << begin << " begins inside a block of " << block
              << " elements of member @" << parameter.getSymName() << " at "
              << offset;
-  return success();
-}
-
-bool fcdp::canCodeDeltas(BucketOp bucket) {
-  Type wire = bucket.getWire();
-  return bucket.getTrainable() && (wire.isBF16() || wire.isF16());
-}
-
-bool fcdp::mayGatherDeltas(BucketOp bucket) {
-  auto isInHost = [](std::optional<Residency> residency) {
-    return residency && getTier(*residency).arena == Arena::host;
-  };
-  return (isInHost(bucket.getResidency()) || isInHost(bucket.getCarry())) &&
-         canCodeDeltas(bucket);
-}
-
-bool fcdp::isQuantized(std::optional<Wire> wire) {
-  return wire == Wire::int8 || wire == Wire::int4;
-}
-
-static LogicalResult verifyWires(BucketOp bucket) {
-  std::optional<Wire> gather = bucket.getGatherWire();
-  if (gather && *gather != Wire::raw &&
-      (*gather != Wire::delta || !mayGatherDeltas(bucket))) // C13
-    return bucket.emitOpError(
-               "expected 'gather_wire' to be 'raw', or 'delta' in a "
-               "trainable bucket of wire type bf16 or f16 with "
-               "residency or carry 'host', got '")
-           << stringifyWire(*gather) << "'";
-  std::optional<Wire> reduce = bucket.getReduceWire();
-  if (reduce && *reduce != Wire::raw &&
-      (*reduce == Wire::delta || !bucket.getTrainable() ||
-       bucket.getCollectives() == Collectives::flat)) // C14
-    return bucket.emitOpError(
-               "expected 'reduce_wire' to be 'raw', or 'coded', 'int8' or "
-               "'int4' "
-               "in a trainable bucket whose collectives are not 'flat', "
-               "got '")
-           << stringifyWire(*reduce) << "'";
   return success();
 }
 
@@ -474,6 +436,10 @@ bool fcdp::isOptimizerState(StateRole role) {
 
 bool fcdp::isOuterState(StateRole role) {
   return getRecord(role).kind == StateKind::outer;
+}
+
+bool fcdp::reducesWithinNode(BucketOp bucket) {
+  return bucket.getOuter().has_value();
 }
 
 int64_t fcdp::countReducedRanks(ModuleOp module) {

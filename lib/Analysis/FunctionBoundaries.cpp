@@ -64,13 +64,13 @@ std::optional<BoundaryToken> fcdp::findLiveOut(RecordOp record) {
   auto function = record->getParentOfType<func::FuncOp>();
   for (OpOperand &use : record.getToken().getUses())
     if (isa<func::ReturnOp>(use.getOwner()))
-      return BoundaryToken(getBoundaryBehind(getVariantRole(function)),
+      return BoundaryToken(getBoundaryBehind(getMember(function)),
                            use.getOperandNumber());
   return std::nullopt;
 }
 
 BoundaryToken fcdp::getLiveIn(func::FuncOp function, unsigned position) {
-  return {getBoundaryBefore(getVariantRole(function)), position};
+  return {getBoundaryBefore(getMember(function)), position};
 }
 
 /// Returns the record of the first live-out token after `release`; null if

@@ -2,9 +2,9 @@
 
 #include "fcdp/Cluster/CostModel.h"
 
-#include "core/CodedMessage.h"
 #include "dialects/Fcdp/OpList.h"
 #include "dialects/Fcdp/Tiers.h"
+#include "dialects/Fcdp/Wires.h"
 #include "fcdp/Cluster/FusedTraffic.h"
 #include "fcdp/Cluster/LocalSumTraffic.h"
 #include "fcdp/Cluster/OperatorCost.h"
@@ -535,16 +535,8 @@ Cost CostModel::costOfDeltaGather(int64_t ranks, double partBytes) const {
 
 /// Returns the bits of a message for each value of `bits` bits.
 static double getMessageBits(const Codec &codec, Wire wire, double bits) {
-  auto count = [](QuantizedFormat format) {
-    return static_cast<double>(format.bits) +
-           8.0 * kScaleBytes / static_cast<double>(format.blockElements);
-  };
-  if (wire == Wire::int8)
-    return count(kInt8Format);
-  if (wire == Wire::int4)
-    return count(kInt4Format);
   // The exponent is coded; the other bits of a wider value are sent unchanged.
-  return codec.codedBits + bits - 16;
+  return getFixedBits(wire).value_or(codec.codedBits + bits - 16);
 }
 
 Cost CostModel::costOfCodedReduction(int64_t ranks, double partBytes,

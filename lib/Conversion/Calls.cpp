@@ -46,7 +46,7 @@ static LogicalResult collectFrom(func::FuncOp function, const Places &places,
 FailureOr<std::vector<Operation *>> fcdp::collectCalls(ModuleOp module,
                                                        const Places &places) {
   std::vector<Operation *> calls;
-  std::map<VariantRole, func::FuncOp> roles;
+  std::map<FamilyMember, func::FuncOp> roles;
   for (Operation &op : *module.getBody()) {
     if (op.hasTrait<RunsNothing>())
       continue;
@@ -55,7 +55,7 @@ FailureOr<std::vector<Operation *>> fcdp::collectCalls(ModuleOp module,
       return op.emitOpError("the runtime has no call for this operation");
     if (failed(collectFrom(function, places, calls)))
       return failure();
-    VariantRole which = getVariantRole(function);
+    FamilyMember which = getMember(function);
     auto [other, isNew] = roles.try_emplace(which, function);
     if (!isNew) {
       InFlightDiagnostic diag = function.emitError("expected one function of "

@@ -3,42 +3,29 @@
 #include "fcdp/Conversion/ConstantReader.h"
 
 #include "dialects/Fcdp/Fcdp.h"
-#include "fcdp/Import/Pt2Tensors.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
 
-ConstantReader::ConstantReader(StringRef archive, StringRef evaluationArchive,
-                               ArrayRef<StringRef> variantArchives) {
-  archives[{}].path = archive.str();
-  archives[{/*isEvaluation=*/true}].path = evaluationArchive.str();
-  for (auto [i, path] : llvm::enumerate(variantArchives))
-    archives[{/*isEvaluation=*/false, static_cast<uint32_t>(i + 1)}].path =
-        path.str();
-}
-ConstantReader::~ConstantReader() = default;
+ConstantReader::ConstantReader(std::vector<std::string> paths)
+    : paths(std::move(paths)) {}
 
-llvm::Expected<std::vector<char>>
-ConstantReader::operator()(StringRef name, ConstantSource source) {
-  auto &[path, tensors] = archives[source];
-  if (!tensors) {
-    if (path.empty())
-      return llvm::createStringError(
-          "the module names no archive in '" +
-          (source.isEvaluation
-               ? FcdpDialect::EvaluationArchiveAttrHelper::getNameStr()
-           : source.variant > 0
-               ? FcdpDialect::VariantArchivesAttrHelper::getNameStr()
-               : FcdpDialect::ArchiveAttrHelper::getNameStr()) +
-          "', and no other archive is given");
-    llvm::Expected<Pt2Tensors> opened = Pt2Tensors::open(path);
+llvm::Expected<std::vector<char>> ConstantReader::operator()(StringRef name,
+                                                             size_t archive) {
+  auto tensors = open.find(archive);
+  if (tensors == open.end()) {
+    if (archive >= paths.size() || paths[archive].empty())
+      return llvm::createStringError("the module names no archive in '" +
+                                     getArchiveAttr(archive) +
+                                     "', and no other archive is given");
+    llvm::Expected<Pt2Tensors> opened = Pt2Tensors::open(paths[archive]);
     if (!opened)
-      return llvm::createStringError("'" + path +
+      return llvm::createStringError("'" + paths[archive] +
                                      "': " + toString(opened.takeError()));
-    tensors = std::make_unique<Pt2Tensors>(std::move(*opened));
+    tensors = open.emplace(archive, std::move(*opened)).first;
   }
-  return tensors->readTensor(name);
+  return tensors->second.readTensor(name);
 }
 
 uint64_t fcdp::appendConstant(std::string &constants, ArrayRef<char> value) {
@@ -56,8 +43,8 @@ llvm::Expected<std::string> fcdp::readConstants(const plan::PlanT &plan,
   for (const auto &buffer : plan.buffers) {
     if (!buffer->constantOffset)
       continue;
-    llvm::Expected<std::vector<char>> value = readTensor(
-        buffer->name, ConstantSource{buffer->evaluation, buffer->variant});
+    llvm::Expected<std::vector<char>> value =
+        readTensor(buffer->name, getArchiveOf(*buffer));
     if (!value)
       return llvm::createStringError("cannot read the value of buffer '" +
                                      buffer->name +

@@ -33,9 +33,10 @@ static void clear(ModuleOp module) {
 
 void ConvertFcdpToLLVMPass::runOnOperation() {
   ModuleOp module = getOperation();
-  ConstantReader reader(
-      archive.empty() ? getArchive(module).value_or("") : StringRef(archive),
-      getEvaluationArchive(module).value_or(""), getVariantArchives(module));
+  std::vector<std::string> archives = getArchives(module);
+  if (!archive.empty())
+    archives.front() = archive;
+  ConstantReader reader(std::move(archives));
   FailureOr<CompiledPlan> compiled =
       buildPlan(module, getAnalysis<DeviceMemoryAnalysis>(), reader);
   if (failed(compiled))

@@ -70,7 +70,7 @@ void fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
     plan::FunctionT &out = append(plan.functions);
     out.role = findByName<plan::Role>(stringifyRole(getRole(function)),
                                       plan::EnumNamesRole());
-    out.variant = getVariant(function);
+    out.variant = getNumber(function);
     out.first = range.first;
     out.end = range.end;
     fillMemory(out, range, functionMemory);

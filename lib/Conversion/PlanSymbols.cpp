@@ -40,7 +40,7 @@ static FailureOr<Attribute> findOptimizer(ModuleOp module) {
   });
   if (result.wasInterrupted())
     return failure();
-  if (!first && hasEvaluation(module)) {
+  if (!first && runsBetweenSteps(module)) {
     auto zero = FloatAttr::get(Float64Type::get(module.getContext()), 0.0);
     return Attribute(SGDAttr::get(module.getContext(), zero, zero, zero, zero,
                                   /*nesterov=*/false));
@@ -181,11 +181,17 @@ static LogicalResult fillBuckets(plan::PlanT &plan, ModuleOp module,
   return success();
 }
 
+size_t fcdp::getArchiveOf(const plan::BufferT &buffer) {
+  if (buffer.evaluation)
+    return 1;
+  return buffer.variant > 0 ? 1 + buffer.variant : 0;
+}
+
 /// Reads the value of a buffer that is not persistent.
 static LogicalResult readConstant(std::string &constants, plan::BufferT &out,
                                   BufferOp buffer, TensorReader readTensor) {
-  llvm::Expected<std::vector<char>> value = readTensor(
-      buffer.getName(), ConstantSource{buffer.getEvaluation(), out.variant});
+  llvm::Expected<std::vector<char>> value =
+      readTensor(buffer.getName(), getArchiveOf(out));
   if (!value)
     return buffer.emitOpError("cannot read its value: ")
            << llvm::toString(value.takeError());

@@ -67,11 +67,10 @@ OwningOpRef<ModuleOp> fcdp::readStep(StringRef input, MLIRContext &context) {
 }
 
 llvm::Error fcdp::checkArchives(ModuleOp module, ArrayRef<NamedFile> outputs) {
-  std::vector<NamedFile> archives = {
-      {"the step", getArchive(module).value_or("")},
-      {"the step", getEvaluationArchive(module).value_or("")}};
-  for (StringRef archive : getVariantArchives(module))
-    archives.push_back({"the step", archive});
+  std::vector<std::string> paths = getArchives(module);
+  std::vector<NamedFile> archives;
+  for (const std::string &path : paths)
+    archives.push_back({"the step", path});
   return checkOutputs(outputs, archives);
 }
 

@@ -225,7 +225,7 @@ void fcdp::writeReport(const StepReport &report, OStream &json) {
   if (facts.outer) {
     json.attribute("outer_every", facts.outer->every);
     json.attribute("outer_fragments", facts.outer->fragments);
-    json.attribute("outer_seconds", report.prediction.times.outerSeconds);
+    json.attribute("outer_seconds", report.prediction.times.occasionalSeconds);
   }
   writeTime(json, report.prediction);
   if (report.comparison)

@@ -3,6 +3,7 @@
 #include "fcdp/Report/MeasuredStep.h"
 
 #include "fcdp/Analysis/StepFunctions.h"
+#include "fcdp/Cluster/WorkKind.h"
 #include "fcdp/Report/Timeline.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -44,16 +45,21 @@ private:
 };
 } // namespace
 
-/// Returns whether `function` may be in the trace. If micro-batches contain
-/// outer updates, only the one with the update of the trace may be.
+/// Returns whether `function` may be in the trace. If only some
+/// steps run a micro-batch, the trace must have its update.
 bool MeasuredStepBuilder::hasRun(func::FuncOp function) const {
   Role role = getRole(function);
-  if (!isOuter(role) || !isMicrobatch(role))
+  if (!runsInSomeSteps(role) || !isMicrobatch(role))
     return true;
-  auto updates = function.getOps<OuterUpdateOp>();
-  return !updates.empty() && llvm::any_of(trace.spans, [&](const Span &span) {
-    return span.name == getLabel(*updates.begin());
-  });
+  // Other micro-batches have no updates.
+  auto isUpdate = [](Operation &op) {
+    return op.getNumResults() == 0 && isOfOptimizer(getWorkKind(&op));
+  };
+  auto update = llvm::find_if(function.front(), isUpdate);
+  return update != function.front().end() &&
+         llvm::any_of(trace.spans, [&](const Span &span) {
+           return span.name == getLabel(&*update);
+         });
 }
 
 void MeasuredStepBuilder::collectOps() {

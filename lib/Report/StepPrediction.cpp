@@ -34,10 +34,7 @@ double StepPrediction::getExposedInter() const {
 
 static TokenFacts countTokens(ModuleOp module, const Cluster &cluster) {
   TokenFacts tokens;
-  int64_t variants = countVariants(module);
-  for (auto input : module.getOps<InputOp>()) {
-    if (!hasMemory(input, variants))
-      continue; // of a smaller variant
+  for (InputOp input : getInputsWithMemory(module)) {
     auto type = cast<RankedTensorType>(input.getType());
     // Boolean inputs are masks.
     if (!type.getElementType().isInteger() ||
@@ -96,7 +93,9 @@ SimulatedStep fcdp::simulateOn(ModuleOp module, const Cluster &cluster,
   int64_t variants = countVariants(module);
   for (int64_t variant = 0; variant + 1 < variants; ++variant)
     prediction.variantSeconds.push_back(
-        simulateStep(makeStepProgram(module, cluster, variant)).seconds);
+        simulateStep(
+            makeStepProgram(module, cluster, getFunctionsOf(module, variant)))
+            .seconds);
   if (variants > 1)
     prediction.variantSeconds.push_back(prediction.times.seconds);
   addWork(step.program, cluster.device, prediction);

@@ -193,10 +193,10 @@ static void printBound(const StepPrediction &prediction,
 
 /// Prints `            outer steps take 0.02 s of it`.
 static void printOuterTime(const StepTimes &times, llvm::raw_ostream &stream) {
-  if (times.outerSeconds > 0)
+  if (times.occasionalSeconds > 0)
     stream << llvm::format(
         "            outer steps take %.4g s of it on average\n",
-        times.outerSeconds);
+        times.occasionalSeconds);
 }
 
 /// Prints `            variant 0 takes 0.12 s`.

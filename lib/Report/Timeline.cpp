@@ -40,10 +40,16 @@ private:
 };
 } // namespace
 
+/// Returns whether several functions of `role` may run in one step, of which
+/// the step has run some.
+static bool isOfSeveral(Role role) {
+  return runsInSomeSteps(role) && !isMicrobatch(role);
+}
+
 /// Returns whether the step has run all of `function` by itself.
 bool TimelineBuilder::isShown(func::FuncOp function) const {
   std::optional<Role> role = findRole(function);
-  if (!role || *role == Role::outer_update || !llvm::is_contained(roles, *role))
+  if (!role || isOfSeveral(*role) || !llvm::is_contained(roles, *role))
     return false;
   const std::vector<Operation *> &ops = step.program.functions.at(*role).ops;
   return ops.empty() || ops[0]->getParentOp() == function;
@@ -92,8 +98,8 @@ void TimelineBuilder::addFullest(const MemoryByOp &memory, double time,
 
 void TimelineBuilder::addMemory(
     uint32_t function, llvm::ArrayRef<const Timeline::Span *> compute) {
-  if (roles[function] == Role::outer_update)
-    return; // several functions, of which some have run
+  if (isOfSeveral(roles[function]))
+    return;
   const MemoryByOp &byOp = memory.at(roles[function]);
   size_t position = 0;
   double time = function == 0 ? 0 : timeline.functions[function - 1].end;

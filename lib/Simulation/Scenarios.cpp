@@ -10,31 +10,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns whether the cost of `op` on a device may depend on `input`.
-static bool dependsOn(Operation *op, CostInput input) {
-  WorkKind kind = getWorkKind(op);
-  switch (input) {
-  case CostInput::products:
-  case CostInput::attention:
-    return kind == WorkKind::operators || kind == WorkKind::update;
-  case CostInput::inter:
-  case CostInput::interLatency:
-  case CostInput::intra:
-  case CostInput::intraLatency:
-  case CostInput::codec:
-    return kind == WorkKind::collective || kind == WorkKind::agreement;
-  case CostInput::copies:
-    return kind == WorkKind::copy || kind == WorkKind::outerUpdate;
-  case CostInput::issue:
-    return false; // it is the host that issues
-  case CostInput::memory:
-  case CostInput::launch:
-  case CostInput::profile:
-    return true;
-  }
-  llvm_unreachable("unknown input");
-}
-
 static bool isEqual(const Cost &a, const Cost &b) {
   auto tie = [](const Cost &cost) {
     return std::tie(cost.resource, cost.latency, cost.seconds,
@@ -71,7 +46,8 @@ bool ScenarioProgram::price(const Cluster &scenario, CostInput input,
       const Instruction &known = from.instructions[i];
       Cost &cost = to.instructions[i].cost;
       cost = known.cost;
-      if (known.kind == Instruction::work && dependsOn(from.ops[i], input)) {
+      if (known.kind == Instruction::work &&
+          dependsOn(getWorkKind(from.ops[i]), input)) {
         cost = model.costOf(from.ops[i]);
         cost.issue = known.cost.issue;
       }
@@ -85,8 +61,8 @@ bool ScenarioProgram::price(const Cluster &scenario, CostInput input,
   for (auto &[role, function] : program.functions)
     priceAll(nominal.functions.at(role), function);
   for (auto [from, to] :
-       llvm::zip_equal(nominal.outerUpdates, program.outerUpdates))
-    priceAll(from, to);
+       llvm::zip_equal(nominal.occasional, program.occasional))
+    priceAll(from.function, to.function);
   return isChanged;
 }
 

@@ -25,13 +25,9 @@ StepProgram::getRun(llvm::ArrayRef<Role> roles) const {
 }
 
 llvm::SmallVector<Role> StepProgram::getRoles() const {
-  llvm::SmallVector<Role> roles = StepFamily(microBatches).getStep();
-  if (functions.count(Role::outer_update))
-    roles.push_back(Role::outer_update);
-  for (Role outer : {Role::only_outer_microbatch, Role::last_outer_microbatch})
-    if (functions.count(outer))
-      llvm::replace(roles, getInnerRole(outer), outer);
-  return roles;
+  return StepFamily(microBatches).getStep([&](Role role) {
+    return functions.count(role) != 0;
+  });
 }
 
 Activity fcdp::getActivity(Operation *op) {
@@ -133,18 +129,18 @@ StepProgram::Function ProgramBuilder::build(func::FuncOp function) {
 
 StepProgram fcdp::makeStepProgram(ModuleOp module,
                                   llvm::function_ref<Cost(Operation *)> costOf,
-                                  std::optional<int64_t> variant) {
+                                  ArrayRef<func::FuncOp> functions) {
   StepProgram program;
   program.microBatches = getMicroBatches(module);
   ProgramBuilder builder(costOf);
-  if (OuterAttr outer = getOuter(module)) {
-    program.outerEvery = outer.getEvery();
-    program.overlapsOuter = outer.getOverlap();
-  }
-  for (func::FuncOp function : getFunctionsOf(module, variant)) {
+  SmallVector<func::FuncOp> all(functions);
+  for (func::FuncOp function :
+       functions.empty() ? getFunctionsOf(module) : all) {
     std::optional<Role> role = findRole(function);
-    if (role && isOuter(*role))
-      program.outerUpdates.push_back(builder.build(function));
+    if (role && runsInSomeSteps(*role))
+      program.occasional.push_back({builder.build(function),
+                                    getShareOfSteps(function),
+                                    isMicrobatch(*role)});
     else if (role)
       program.functions[*role] = builder.build(function);
   }
@@ -152,10 +148,10 @@ StepProgram fcdp::makeStepProgram(ModuleOp module,
 }
 
 StepProgram fcdp::makeStepProgram(ModuleOp module, const Cluster &cluster,
-                                  std::optional<int64_t> variant) {
+                                  ArrayRef<func::FuncOp> functions) {
   CostModel model(cluster);
   StepProgram program = makeStepProgram(
-      module, [&](Operation *op) { return model.costOf(op); }, variant);
+      module, [&](Operation *op) { return model.costOf(op); }, functions);
   program.delayIssue(cluster.host.issue.step);
   return program;
 }
@@ -223,9 +219,9 @@ static StepTimes simulateSecond(llvm::ArrayRef<const InstructionList *> first,
   return times;
 }
 
-/// Returns the times of an outer update, during which nothing else runs.
-static StepTimes simulateAlone(const InstructionList &update) {
-  SimulatedRun run = simulate({&update});
+/// Returns the times of a function, during which nothing else runs.
+static StepTimes simulateAlone(const InstructionList &function) {
+  SimulatedRun run = simulate({&function});
   StepTimes times;
   times.seconds = run.seconds;
   addTimes(times, run.functions[0], 1);
@@ -250,20 +246,19 @@ static void addTimes(StepTimes &times, const StepTimes &other, double share) {
   }
 }
 
-/// Adds the mean time of outer updates per step.
-static void addOuterUpdates(StepTimes &times, const StepProgram &program,
-                            llvm::ArrayRef<const InstructionList *> step) {
-  double share = 1 / static_cast<double>(program.outerEvery);
+/// Adds the mean time per step of functions that some steps run.
+static void addOccasional(StepTimes &times, const StepProgram &program,
+                          llvm::ArrayRef<const InstructionList *> step) {
   const StepTimes plain = times;
-  for (const StepProgram::Function &update : program.outerUpdates) {
-    if (program.overlapsOuter) {
-      addTimes(times, simulateWith(step, update.instructions), share);
+  for (const auto &[function, share, replacesLast] : program.occasional) {
+    if (replacesLast) {
+      addTimes(times, simulateWith(step, function.instructions), share);
       addTimes(times, plain, -share);
     } else {
-      addTimes(times, simulateAlone(update.instructions), share);
+      addTimes(times, simulateAlone(function.instructions), share);
     }
   }
-  times.outerSeconds = times.seconds - plain.seconds;
+  times.occasionalSeconds = times.seconds - plain.seconds;
 }
 
 StepTimes fcdp::simulateStep(const StepProgram &program,
@@ -271,6 +266,6 @@ StepTimes fcdp::simulateStep(const StepProgram &program,
   llvm::SmallVector<const InstructionList *> step =
       program.getRun(StepFamily(program.microBatches).getStep());
   StepTimes times = simulateSecond(step, step, trace);
-  addOuterUpdates(times, program, step);
+  addOccasional(times, program, step);
   return times;
 }

@@ -8,6 +8,7 @@
 #include "BucketUsage.h"
 #include "PlanModel.h"
 #include "dialects/Fcdp/StepFamily.h"
+#include "dialects/Fcdp/Wires.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
@@ -129,8 +130,8 @@ static Counts countFetches(BucketOp bucket, Role role, int64_t uses,
 /// first batch of an evaluation gathers trained buckets, which have changed.
 /// The other batches use the copies that a step keeps between micro-batches,
 /// and those that it keeps in host memory within one.
-static Counts countEvaluated(BucketOp bucket, Role role, int64_t uses,
-                             bool hasSeveral) {
+static Counts countBetweenSteps(BucketOp bucket, Role role, int64_t uses,
+                                bool hasSeveral) {
   Counts counts;
   bool isTrained = bucket.getTrainable();
   bool isCarried = !isTrained || hasSeveral;
@@ -143,7 +144,7 @@ static Counts countEvaluated(BucketOp bucket, Role role, int64_t uses,
   else if (!isCarried)
     carry = Residency::drop;
   bool isGathered = carry == Residency::drop ||
-                    ((isTrained || isOfOne) && role == Role::first_evaluation);
+                    ((isTrained || isOfOne) && findsStaleCopies(role));
   // The sources of the first use, and of each later one.
   counts.interGathers = isGathered;
   counts.loads = !isGathered && isStored(carry);
@@ -182,13 +183,12 @@ static Counts countReductions(BucketOp bucket, Role role, bool hasSeveral,
       hasSeveral ? bucket.getAccumulation().value_or(Accumulation::sharded)
                  : Accumulation::sharded;
   bool isLast = role == Role::last_microbatch;
-  bool hasOuter = bucket.getOuter().has_value();
   // Within one node there is nothing to reduce at the end. With one rank per
   // node there is nothing to reduce before the end.
   if (sumsSlice(mode) && mesh.getNode() == 1)
     mode = Accumulation::sharded;
   counts.interReductions =
-      !hasOuter && (mode == Accumulation::sharded || isLast);
+      !reducesWithinNode(bucket) && (mode == Accumulation::sharded || isLast);
   counts.intraReductions = mode != Accumulation::full || isLast;
   if (mode == Accumulation::node_host) {
     counts.sumLoads = role != Role::first_microbatch;
@@ -252,8 +252,8 @@ static LinkBytes getInnerForm(BucketOp bucket, const BucketUsage &usage,
   int64_t gathered = elements * elementBytes(bucket.getWire());
   LinkBytes bytes;
   if (uses > 0) {
-    Counts counts = isEvaluation(role)
-                        ? countEvaluated(bucket, role, uses, hasSeveral)
+    Counts counts = runsBetweenSteps(role)
+                        ? countBetweenSteps(bucket, role, uses, hasSeveral)
                         : countFetches(bucket, role, uses, hasSeveral);
     if (usage.crosses)
       addCrossing(counts, bucket, role);

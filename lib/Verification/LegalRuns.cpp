@@ -29,11 +29,11 @@ namespace {
 class Signature {
 public:
   Signature(const PlanModel &plan, PlanRun &run, const RunState &state,
-            VariantRole which);
+            FamilyMember which);
   std::vector<int32_t> take() { return std::move(numbers); }
 
 private:
-  void findEvents(VariantRole which);
+  void findEvents(FamilyMember which);
   void addThresholds();
   int32_t classify(size_t stream, OpIndex index) const;
   void addClock(const Clock &clock);
@@ -53,10 +53,10 @@ private:
 } // namespace
 
 Signature::Signature(const PlanModel &plan, PlanRun &run, const RunState &state,
-                     VariantRole which)
+                     FamilyMember which)
     : plan(plan), run(run), state(state) {
   numbers.push_back(static_cast<int32_t>(which.role));
-  numbers.push_back(static_cast<int32_t>(state.variant));
+  numbers.push_back(static_cast<int32_t>(state.step));
   findEvents(which);
   addThresholds();
   for (const Clock &known : state.clocks.getKnown())
@@ -71,7 +71,7 @@ Signature::Signature(const PlanModel &plan, PlanRun &run, const RunState &state,
     addContent(content);
 }
 
-void Signature::findEvents(VariantRole which) {
+void Signature::findEvents(FamilyMember which) {
   llvm::SmallDenseSet<int64_t> liveIns;
   for (const auto &[next, function] : plan.functions)
     if (mayFollow(which, next))
@@ -254,8 +254,8 @@ static LogicalResult verifyMembers(ModuleOp module) {
 static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
   PlanRun run(plan);
   std::set<std::vector<int32_t>> seen;
-  std::vector<std::pair<VariantRole, RunState>> open;
-  auto visit = [&](VariantRole which, RunState state) -> LogicalResult {
+  std::vector<std::pair<FamilyMember, RunState>> open;
+  auto visit = [&](FamilyMember which, RunState state) -> LogicalResult {
     if (failed(run.run(plan.functions.at(which), state)))
       return failure();
     if (seen.insert(Signature(plan, run, state, which).take()).second)
@@ -264,7 +264,7 @@ static LogicalResult tryRuns(ModuleOp module, const PlanModel &plan) {
   };
   if (failed(visit({Role::init}, run.begin())))
     return failure();
-  const size_t kinds = plan.variants + countFragments(module);
+  const size_t kinds = getFamily(module).countNumbers();
   const size_t most = kMaxStates * kinds * kinds;
   while (!open.empty()) {
     auto [which, state] = std::move(open.back());

@@ -31,8 +31,8 @@ uint8_t PlanRun::getOwnAxes(int32_t bucket) const {
 }
 
 uint8_t PlanRun::getReducedAxes(int32_t bucket) const {
-  bool isOuter = BucketOp(plan.buckets[bucket].op).getOuter().has_value();
-  return isOuter ? getAxes() & kLocalBit : getAxes();
+  return reducesWithinNode(plan.buckets[bucket].op) ? getAxes() & kLocalBit
+                                                    : getAxes();
 }
 
 /// Returns the bits of `axes`, without axes of one rank.

@@ -319,11 +319,11 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
 }
 
 LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
-  VariantRole which = getVariantRole(op);
+  FamilyMember which = getMember(op);
   FunctionModel &function = plan.functions[which];
   function.op = op;
   function.role = which.role;
-  function.variant = which.variant;
+  function.number = which.number;
   for (BlockArgument token : op.getArguments())
     if (std::optional<int64_t> event = findEvent(token))
       function.liveInEvents.push_back(*event);
@@ -343,7 +343,6 @@ LogicalResult PlanBuilder::addFunction(func::FuncOp op) {
 
 LogicalResult PlanBuilder::build() {
   plan.mesh = getMesh(module);
-  plan.variants = countVariants(module);
   llvm::copy(measureArenas(module).values, plan.arenaBytes.values.begin());
   if (failed(addStates()))
     return failure();

@@ -72,7 +72,7 @@ struct PlanInstruction {
 struct FunctionModel {
   mlir::func::FuncOp op;
   Role role;
-  int64_t variant = 0;
+  int64_t number = 0;
   std::vector<BufferModel> buffers;
   std::vector<PlanInstruction> instructions;
   /// The events of its live-in tokens. The function waits for no other event
@@ -84,9 +84,7 @@ struct PlanModel {
   MeshOp mesh;
   std::vector<BucketModel> buckets;
   std::vector<StateModel> states;
-  std::map<VariantRole, FunctionModel> functions;
-  /// The number of variants of the step.
-  int64_t variants = 1;
+  std::map<FamilyMember, FunctionModel> functions;
   ArenaArray<int64_t> arenaBytes;
 
   /// Returns failure, with an error, if a buffer is missing or a name is

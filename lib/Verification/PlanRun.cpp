@@ -135,22 +135,16 @@ LogicalResult PlanRun::leave() {
   return success();
 }
 
-bool PlanRun::isUpdatedHere(BucketOp bucket) const {
-  if (isOuter(function->role))
-    return bucket.getOuter() == std::optional<uint64_t>(function->variant);
-  return function->role == Role::update && bucket.getTrainable();
-}
-
 LogicalResult PlanRun::run(const FunctionModel &entered, RunState &state) {
   now = &state;
   if (isSynchronized(entered.role))
     now->clocks.synchronize();
   // This is what the runtime does.
   if (isFirstOfStep(entered.role)) {
-    int64_t variant = getStepVariant({entered.role, entered.variant});
-    if (state.variant >= 0 && state.variant != variant)
+    int64_t step = FamilyMember{entered.role, entered.number}.getStep();
+    if (state.step >= 0 && state.step != step)
       now->clocks.waitFor(static_cast<size_t>(Stream::compute));
-    state.variant = variant;
+    state.step = step;
   }
   enter(entered);
   for (const PlanInstruction &instruction : entered.instructions)
@@ -198,7 +192,7 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
       [&](CacheLoadOp) { return load(instruction); },
       [&](ShardUpdateOp) { return update(instruction); },
       [&](OuterDifferenceOp) { return subtract(instruction); },
-      [&](OuterUpdateOp) { return updateOuter(instruction); },
+      [&](OuterUpdateOp) { return synchronize(instruction); },
       [&](UnscaleGradientsOp) { return rescaleAll(); },
       [&](ClipGradientsOp) { return rescaleAll(); },
       [&](WriteBufferOp) { return compute(instruction); },

@@ -23,8 +23,9 @@ struct RunState {
   std::vector<OpIndex> updates;
   /// The number of micro-batches so far, and the first one of this step.
   int32_t batch = 0, firstBatch = 0;
-  /// The variant of the last step; -1 before the first one.
-  int64_t variant = -1;
+  /// The number of the last step in the family (FamilyMember::getStep); -1
+  /// before the first one.
+  int64_t step = -1;
   /// By state, its last written content. It is the only record for states
   /// without bytes.
   std::vector<int32_t> emptyContents;
@@ -87,7 +88,7 @@ private:
   mlir::LogicalResult viewMember(const PlanInstruction &instruction);
   mlir::LogicalResult update(const PlanInstruction &instruction);
   mlir::LogicalResult subtract(const PlanInstruction &instruction);
-  mlir::LogicalResult updateOuter(const PlanInstruction &instruction);
+  mlir::LogicalResult synchronize(const PlanInstruction &instruction);
   /// Handles an operation that changes all gradients in place.
   mlir::LogicalResult rescaleAll();
   mlir::LogicalResult wait(const PlanInstruction &instruction);

@@ -12,9 +12,9 @@ constexpr Residency kResidencies[] = {Residency::full, Residency::node,
 
 CopyPolicy makePolicy(Residency residency, Residency carry, bool isTrainable,
                       bool hasSeveral, bool isUsedAgain = true,
-                      bool isEvaluated = false) {
-  return CopyPolicy(
-      {residency, carry, isTrainable, hasSeveral, isUsedAgain, isEvaluated});
+                      bool runsBetweenSteps = false) {
+  return CopyPolicy({residency, carry, isTrainable, hasSeveral, isUsedAgain,
+                     runsBetweenSteps});
 }
 
 void expectRow(const CopyPolicy &policy, Role role, Residency first,
@@ -141,7 +141,7 @@ TEST(CopyPolicyTest, evaluationsFetchOverTheNetworkOnce) {
 TEST(CopyPolicyTest, evaluationsKeepInHostMemoryWhatStepsUseOnce) {
   CopyPolicy policy = makePolicy(Residency::host, Residency::host, true,
                                  /*hasSeveral=*/false, /*isUsedAgain=*/false,
-                                 /*isEvaluated=*/true);
+                                 /*runsBetweenSteps=*/true);
   EXPECT_EQ(policy.state, Residency::host);
   EXPECT_FALSE(policy.get(Role::only_microbatch).fillsState);
   EXPECT_TRUE(policy.get(Role::first_evaluation).fillsState);
@@ -174,7 +174,7 @@ TEST(CopyPolicyTest, everySourceIsThere) {
           for (bool isUsedAgain : {true, false}) {
             CopyPolicy policy = makePolicy(residency, carry, isTrainable,
                                            microBatches > 1, isUsedAgain,
-                                           /*isEvaluated=*/true);
+                                           /*runsBetweenSteps=*/true);
             bool isFilled = policy.get(Role::init).fillsState;
             auto roles = StepFamily(microBatches).getStep();
             roles.append({Role::first_evaluation, Role::next_evaluation});

@@ -191,7 +191,7 @@ TEST_F(DialectCoverageTest, PlansHaveEverything) {
   llvm::DenseSet<int> stateRoles;
   forEachStep([&](ModuleOp module) {
     auto noConstants = [](StringRef,
-                          ConstantSource) -> llvm::Expected<std::vector<char>> {
+                          size_t) -> llvm::Expected<std::vector<char>> {
       return llvm::createStringError("there is none");
     };
     DeviceMemoryAnalysis memory(module);

@@ -198,7 +198,7 @@ TEST(ResidencyEstimate, DifferencesHaveAPriceOfTheirOwn) {
     return estimate(problem, uniform(problem, residency)).seconds;
   };
   double host = secondsOf(Residency::host), drop = secondsOf(Residency::drop);
-  problem.buckets[0].deltaGather = Cost{Resource::inter, 0, 4};
+  problem.buckets[0].referringGather = Cost{Resource::inter, 0, 4};
   EXPECT_NEAR(secondsOf(Residency::host), host - 6, 1e-9);
   EXPECT_EQ(secondsOf(Residency::drop), drop);
 }

@@ -175,13 +175,13 @@ TEST(StepFamilyTest, outerUpdatesMayBeInMicrobatches) {
     EXPECT_TRUE(family.runs(outer));
     EXPECT_EQ(family.countRuns(outer), 0);
     EXPECT_FALSE(llvm::is_contained(family.getRoles(), Role::outer_update));
-    auto members = family.getVariantRoles();
+    auto members = family.getMembers();
     for (int64_t fragment : {0, 1}) {
-      VariantRole one{outer, fragment};
+      FamilyMember one{outer, fragment};
       EXPECT_TRUE(llvm::is_contained(members, one));
       EXPECT_EQ(getBoundaryBehind(one), getBoundaryBehind({last}));
       EXPECT_EQ(getBoundaryBefore(one), getBoundaryBefore({last}));
-      for (const VariantRole &other : members) {
+      for (const FamilyMember &other : members) {
         EXPECT_EQ(mayFollow(other, one), mayFollow(other, {last}));
         EXPECT_EQ(mayFollow(one, other), mayFollow({last}, other));
       }
@@ -189,13 +189,12 @@ TEST(StepFamilyTest, outerUpdatesMayBeInMicrobatches) {
   }
 }
 
-using VariantRoles = std::vector<VariantRole>;
+using Members = std::vector<FamilyMember>;
 
 /// The functions of a job in the order in which it runs them: a step of each of
 /// `variants`.
-static VariantRoles runJob(int64_t microBatches,
-                           llvm::ArrayRef<int64_t> variants) {
-  VariantRoles job{{Role::init}};
+static Members runJob(int64_t microBatches, llvm::ArrayRef<int64_t> variants) {
+  Members job{{Role::init}};
   for (int64_t variant : variants)
     for (Role role : getStep(microBatches))
       job.push_back({role, isMicrobatch(role) ? variant : 0});
@@ -203,48 +202,47 @@ static VariantRoles runJob(int64_t microBatches,
 }
 
 TEST(StepFamilyTest, membersAreOfEachVariant) {
-  auto one = StepFamily(1, /*evaluates=*/true).getVariantRoles();
-  EXPECT_EQ(VariantRoles(one.begin(), one.end()),
-            (VariantRoles{{Role::init},
-                          {Role::only_microbatch},
-                          {Role::update},
-                          {Role::first_evaluation},
-                          {Role::next_evaluation}}));
-  auto two =
-      StepFamily(3, /*evaluates=*/false, /*variants=*/2).getVariantRoles();
-  EXPECT_EQ(VariantRoles(two.begin(), two.end()),
-            (VariantRoles{{Role::init},
-                          {Role::first_microbatch, 0},
-                          {Role::next_microbatch, 0},
-                          {Role::last_microbatch, 0},
-                          {Role::first_microbatch, 1},
-                          {Role::next_microbatch, 1},
-                          {Role::last_microbatch, 1},
-                          {Role::update}}));
+  auto one = StepFamily(1, /*evaluates=*/true).getMembers();
+  EXPECT_EQ(Members(one.begin(), one.end()),
+            (Members{{Role::init},
+                     {Role::only_microbatch},
+                     {Role::update},
+                     {Role::first_evaluation},
+                     {Role::next_evaluation}}));
+  auto two = StepFamily(3, /*evaluates=*/false, /*variants=*/2).getMembers();
+  EXPECT_EQ(Members(two.begin(), two.end()),
+            (Members{{Role::init},
+                     {Role::first_microbatch, 0},
+                     {Role::next_microbatch, 0},
+                     {Role::last_microbatch, 0},
+                     {Role::first_microbatch, 1},
+                     {Role::next_microbatch, 1},
+                     {Role::last_microbatch, 1},
+                     {Role::update}}));
 }
 
 /// Fragments are no variants of the step, and each has one outer update.
 TEST(StepFamilyTest, membersAreOfEachFragment) {
   auto members = StepFamily(1, /*evaluates=*/true, /*variants=*/2,
                             /*fragments=*/3)
-                     .getVariantRoles();
-  EXPECT_EQ(VariantRoles(members.begin(), members.end()),
-            (VariantRoles{{Role::init},
-                          {Role::only_microbatch, 0},
-                          {Role::only_microbatch, 1},
-                          {Role::update},
-                          {Role::first_evaluation},
-                          {Role::next_evaluation},
-                          {Role::outer_update, 0},
-                          {Role::outer_update, 1},
-                          {Role::outer_update, 2}}));
+                     .getMembers();
+  EXPECT_EQ(Members(members.begin(), members.end()),
+            (Members{{Role::init},
+                     {Role::only_microbatch, 0},
+                     {Role::only_microbatch, 1},
+                     {Role::update},
+                     {Role::first_evaluation},
+                     {Role::next_evaluation},
+                     {Role::outer_update, 0},
+                     {Role::outer_update, 1},
+                     {Role::outer_update, 2}}));
 }
 
 /// Outer updates of any fragments follow each other and updates, and any
 /// variant of a step follows them.
 TEST(StepFamilyTest, fragmentsTakeAnyTurns) {
   for (int64_t fragment : {0, 2}) {
-    VariantRole outer{Role::outer_update, fragment};
+    FamilyMember outer{Role::outer_update, fragment};
     EXPECT_TRUE(mayFollow({Role::update}, outer));
     EXPECT_TRUE(mayFollow({Role::outer_update, 1}, outer));
     EXPECT_TRUE(mayFollow(outer, outer));
@@ -265,18 +263,18 @@ TEST(StepFamilyTest, fragmentsTakeAnyTurns) {
 /// Steps of any variants follow each other, and no step changes its variant.
 TEST(StepFamilyTest, aStepIsOfOneVariant) {
   for (int64_t microBatches : {1, 4}) {
-    VariantRoles job = runJob(microBatches, {0, 0, 1, 1, 0});
-    std::set<std::pair<VariantRole, VariantRole>> pairs;
-    for (const VariantRoles &run :
+    Members job = runJob(microBatches, {0, 0, 1, 1, 0});
+    std::set<std::pair<FamilyMember, FamilyMember>> pairs;
+    for (const Members &run :
          {job, runJob(std::min<int64_t>(microBatches, 2), {0, 1})})
       for (size_t i = 1; i < run.size(); ++i)
         pairs.insert({run[i - 1], run[i]});
     pairs.insert({{Role::init}, runJob(microBatches, {1})[1]});
-    for (const VariantRole &before : job)
-      for (const VariantRole &after : job)
+    for (const FamilyMember &before : job)
+      for (const FamilyMember &after : job)
         EXPECT_EQ(mayFollow(before, after), pairs.count({before, after}) > 0)
-            << stringifyRole(before.role).str() << before.variant << " to "
-            << stringifyRole(after.role).str() << after.variant;
+            << stringifyRole(before.role).str() << before.number << " to "
+            << stringifyRole(after.role).str() << after.number;
   }
 }
 
@@ -285,10 +283,10 @@ TEST(StepFamilyTest, aStepIsOfOneVariant) {
 TEST(StepFamilyTest, boundariesTellVariantsApartWithinAStep) {
   for (int64_t microBatches : {1, 3})
     for (bool evaluates : {false, true}) {
-      auto roles = StepFamily(microBatches, evaluates, 3, /*fragments=*/2)
-                       .getVariantRoles();
-      for (VariantRole before : roles)
-        for (VariantRole after : roles) {
+      auto roles =
+          StepFamily(microBatches, evaluates, 3, /*fragments=*/2).getMembers();
+      for (FamilyMember before : roles)
+        for (FamilyMember after : roles) {
           if (isSynchronized(before.role) || isSynchronized(after.role))
             continue; // nothing is in flight there
           EXPECT_EQ(mayFollow(before, after),

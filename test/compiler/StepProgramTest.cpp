@@ -98,7 +98,7 @@ TEST(StepProgram, AStepHasItsShareOfOuterUpdates) {
         parseSourceString<ModuleOp>(withOuterUpdates(every), &context);
     ASSERT_TRUE(module);
     StepTimes times = simulateStep(makeStepProgram(*module, costOf));
-    EXPECT_DOUBLE_EQ(times.outerSeconds, 2.0 / every);
+    EXPECT_DOUBLE_EQ(times.occasionalSeconds, 2.0 / every);
     EXPECT_DOUBLE_EQ(times.seconds, 6 + 2.0 / every);
     // Two operators of a second, and the share of two more.
     EXPECT_DOUBLE_EQ(times.busy[static_cast<unsigned>(Activity::compute)],

@@ -81,9 +81,10 @@ llvm::Expected<CompiledPlan> Driver::readPlan(llvm::StringRef bytes) {
     auto plan = parsePlan(bytes, options.input);
     if (!plan)
       return plan.takeError();
-    ConstantReader reader(options.archive, options.evaluation,
-                          SmallVector<StringRef>(options.variants.begin(),
-                                                 options.variants.end()));
+    ConstantReader reader(
+        getArchives(options.archive, options.evaluation,
+                    SmallVector<StringRef>(options.variants.begin(),
+                                           options.variants.end())));
     llvm::Expected<std::string> constants = readConstants(**plan, reader);
     if (!constants)
       return llvm::createStringError("'" + options.input +

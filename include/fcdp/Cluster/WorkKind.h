@@ -4,6 +4,7 @@
 // cluster on which a cost may depend follow from them.
 #pragma once
 
+#include "fcdp/Cluster/Spread.h"
 #include "mlir/IR/Operation.h"
 
 #include <cstdint>
@@ -23,6 +24,10 @@ enum class WorkKind : uint8_t {
 
 /// Returns the kind of an operation of any dialect; `none` if it takes no time.
 WorkKind getWorkKind(mlir::Operation *op);
+
+/// Returns whether the cost of work of `kind` may depend on `input`, apart from
+/// the time in which the host issues it.
+bool dependsOn(WorkKind kind, CostInput input);
 
 /// Returns whether `kind` is work of an optimizer.
 bool isOfOptimizer(WorkKind kind);

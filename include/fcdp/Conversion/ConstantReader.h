@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the values of constants from the archives that a step, its variants and
-// its evaluation were exported to.
+// Reads the values of constants from the archives that a step was exported to.
 #pragma once
 
 #include "fcdp/Conversion/Plan.h"
+#include "fcdp/Import/Pt2Tensors.h"
 
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,21 +16,16 @@ namespace fcdp {
 /// read, because most steps have no constants.
 class ConstantReader {
 public:
-  /// Takes the archives of the step, of its evaluation, and of its variants
-  /// from 1 on. A path is empty if the archive is not known.
-  ConstantReader(llvm::StringRef archive, llvm::StringRef evaluationArchive,
-                 llvm::ArrayRef<llvm::StringRef> variantArchives = {});
-  ~ConstantReader();
+  /// Takes the archives that getArchives returns.
+  explicit ConstantReader(std::vector<std::string> paths);
 
   llvm::Expected<std::vector<char>> operator()(llvm::StringRef name,
-                                               ConstantSource source);
+                                               size_t archive);
 
 private:
-  struct Archive {
-    std::string path;
-    std::unique_ptr<class Pt2Tensors> tensors;
-  };
-  std::map<ConstantSource, Archive> archives;
+  std::vector<std::string> paths;
+  /// The open archives, by number.
+  std::map<size_t, Pt2Tensors> open;
 };
 
 /// Appends the value of a buffer to the constants of an object, and returns its

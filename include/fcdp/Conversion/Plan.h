@@ -28,6 +28,10 @@ mlir::FailureOr<CompiledPlan> buildPlan(mlir::ModuleOp module,
                                         DeviceMemoryAnalysis &memory,
                                         TensorReader readTensor);
 
+/// Returns the number of the archive (getArchives) that has the value of a
+/// buffer.
+size_t getArchiveOf(const plan::BufferT &buffer);
+
 /// Returns the SHA-1 of `bytes` as 40 lower-case hex digits.
 std::string hashBytes(llvm::StringRef bytes);
 

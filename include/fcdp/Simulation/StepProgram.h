@@ -18,16 +18,17 @@ struct StepProgram {
     /// The operation of each instruction.
     std::vector<mlir::Operation *> ops;
   };
-  /// The functions by role. The program of a measured step has all outer
-  /// updates here as one function, or the micro-batch with the outer update
-  /// that ran.
+  /// A function that runs in a share of a job's steps: after the update, or in
+  /// place of the last micro-batch.
+  struct Occasional {
+    Function function;
+    double share = 1;
+    bool replacesLast = false;
+  };
+  /// The functions by role. The program of a measured step has here the
+  /// functions that only some steps run, too: one function for all of a role.
   std::map<Role, Function> functions;
-  /// The outer updates by fragment, each of which runs once in `outerEvery`
-  /// steps; none without outer steps. With `overlapsOuter` they are last
-  /// micro-batches that contain an outer update.
-  std::vector<Function> outerUpdates;
-  bool overlapsOuter = false;
-  int64_t outerEvery = 1;
+  std::vector<Occasional> occasional;
   /// Micro-batches per optimizer step.
   int64_t microBatches = 1;
 
@@ -35,17 +36,17 @@ struct StepProgram {
   void delayIssue(double seconds);
   llvm::SmallVector<const InstructionList *>
   getRun(llvm::ArrayRef<Role> roles) const;
-  /// Returns the roles of a step in the order in which they run, with outer
-  /// updates if they are among `functions`.
+  /// Returns the roles of a step in the order in which they run, with those
+  /// that only some steps run if they are among `functions`.
   llvm::SmallVector<Role> getRoles() const;
 };
 
 /// Breakdown of the time of one optimizer step, in seconds.
 struct StepTimes {
   double seconds = 0;
-  /// The part of `seconds` that outer updates take, on average over steps. The
-  /// sums below contain all of it, too.
-  double outerSeconds = 0;
+  /// The part of `seconds` that functions of some steps take, on average over
+  /// all steps. The sums below contain all of it, too.
+  double occasionalSeconds = 0;
   std::array<double, kNumActivities> busy{};
   /// The part of `busy` that is on the compute stream.
   std::array<double, kNumActivities> onCompute{};
@@ -55,26 +56,27 @@ struct StepTimes {
 /// Returns the purpose of `op` in the step.
 Activity getActivity(mlir::Operation *op);
 
-/// Makes the program of a variant of the step, or of the greatest variant if
-/// none is given.
+/// Makes the program of a step of `functions`; by default of those that
+/// getFunctionsOf returns.
 StepProgram makeStepProgram(mlir::ModuleOp module,
                             llvm::function_ref<Cost(mlir::Operation *)> costOf,
-                            std::optional<int64_t> variant = std::nullopt);
+                            llvm::ArrayRef<mlir::func::FuncOp> functions = {});
 
 /// Does the same with the costs of `cluster`, and with the work that its host
 /// does once per step.
 StepProgram makeStepProgram(mlir::ModuleOp module, const Cluster &cluster,
-                            std::optional<int64_t> variant = std::nullopt);
+                            llvm::ArrayRef<mlir::func::FuncOp> functions = {});
 
 /// Emits an error if a step has more operations, over all micro-batches, than
 /// can be simulated. The time and the memory of a simulation grow with them.
 mlir::LogicalResult checkSimulable(mlir::ModuleOp module);
 
 /// Simulates two steps in a row and returns the times of the second, and the
-/// time that outer updates add to each step on average. If `trace` is not null,
-/// the work of that step is appended to it in order of its end. Functions are
-/// numbered as in StepFamily::getStep. Seconds count from the step's beginning,
-/// so work that other streams began earlier has negative times.
+/// time that functions of some steps add to each step on average. If `trace` is
+/// not null, the work of that step is appended to it in order of its end.
+/// Functions are numbered as in StepFamily::getStep. Seconds count from the
+/// step's beginning, so work that other streams began earlier has negative
+/// times.
 StepTimes simulateStep(const StepProgram &program,
                        std::vector<TimedWork> *trace = nullptr);
 

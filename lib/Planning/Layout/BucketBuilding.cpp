@@ -66,10 +66,8 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
   auto bucket = BucketOp::create(
       builder, members.front()->getLoc(), group.getName(), group.unit,
       *elements, group.storage, group.wire, typeOrNone(group.reduce),
-      typeOrNone(group.master), group.trainable, Sharding::world,
+      typeOrNone(group.master), group.trainable,
       layout.getKind() == LayoutKind::flat ? LayoutAttr() : layout,
-      ResidencyAttr(), ResidencyAttr(), AccumulationAttr(), CollectivesAttr(),
-      WireAttr(), WireAttr(), IntegerAttr(),
       maxSide ? builder.getI64IntegerAttr(maxSide) : IntegerAttr(),
       builder.getArrayAttr(places));
   table.insert(bucket, place);

@@ -37,25 +37,17 @@ int64_t BytesByUse::total() const {
 }
 
 MemoryUse fcdp::getMemoryUse(StateRole role) {
-  switch (getRecord(role).kind) {
-  case StateKind::parameters:
+  StateKind kind = getRecord(role).kind;
+  if (kind == StateKind::parameters)
     return MemoryUse::Shards;
-  case StateKind::optimizer:
-  case StateKind::outer:
-    return MemoryUse::Optimizer;
-  case StateKind::copy:
+  if (kind == StateKind::copy)
     return MemoryUse::Gathered;
-  case StateKind::sum:
-  case StateKind::residual:
-    return MemoryUse::Gradients;
-  }
-  llvm_unreachable("unknown kind of a state");
+  return isOfGradients(kind) ? MemoryUse::Gradients : MemoryUse::Optimizer;
 }
 
 static MemoryUse classify(Operation *op) {
   auto load = dyn_cast<CacheLoadOp>(op);
-  bool isGradient = isa<AddOp, PackOp, OuterDifferenceOp>(op) ||
-                    asReduction(op) || (load && load.isOfGradient());
+  bool isGradient = !isa<FetchOpInterface>(op) || (load && load.isOfGradient());
   return isGradient ? MemoryUse::Gradients : MemoryUse::Gathered;
 }
 
@@ -113,10 +105,9 @@ private:
 
 /// Returns the bytes of the inputs and buffers of the model.
 static int64_t measureInputs(ModuleOp module) {
-  int64_t bytes = 0, variants = countVariants(module);
-  for (auto input : module.getOps<InputOp>())
-    if (hasMemory(input, variants))
-      bytes += byteSize(cast<RankedTensorType>(input.getType()));
+  int64_t bytes = 0;
+  for (InputOp input : getInputsWithMemory(module))
+    bytes += byteSize(cast<RankedTensorType>(input.getType()));
   for (auto buffer : module.getOps<BufferOp>())
     bytes += byteSize(cast<RankedTensorType>(buffer.getType()));
   return bytes;
@@ -292,8 +283,7 @@ FailureOr<DeviceMemory> fcdp::measureDeviceMemory(ModuleOp module) {
     return failure();
   DeviceMemory memory;
   memory.inputs = measureInputs(module);
-  StepFamily family(getMicroBatches(module), hasEvaluation(module),
-                    /*variants=*/1, countFragments(module));
+  const StepFamily family = getFamily(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     const FunctionMemory &part = memory.functions.emplace_back(
         measureFunctionMemory(function, *layouts));

@@ -14,17 +14,18 @@ CopyPolicy::CopyPolicy(const CopyDecision &decision) {
   within = getResidencyWithin(decision.residency, decision.carry, isCarried);
   state = carry;
   // A slice that is stored for the uses of one micro-batch is in a state, too.
-  // Each micro-batch, and the first batch of an evaluation, fills it again.
+  // Each micro-batch, and the first function that runs between steps, fills it
+  // again.
   isInMicrobatch = state == Residency::drop && isStored(within);
   bool isKept = decision.isUsedAgain || decision.isReference;
-  if (isInMicrobatch && (isKept || decision.isEvaluated))
+  if (isInMicrobatch && (isKept || decision.runsBetweenSteps))
     state = within;
 
   auto isFilledBy = [&](Role role) {
     if (state == Residency::drop)
       return false;
-    if (role == Role::first_evaluation)
-      return decision.isTrainable || isInMicrobatch;
+    if (runsBetweenSteps(role))
+      return findsStaleCopies(role) && (decision.isTrainable || isInMicrobatch);
     if (isInMicrobatch)
       return isMicrobatch(role) && isKept;
     return role == (decision.isTrainable ? Role::first_microbatch : Role::init);
@@ -36,10 +37,9 @@ CopyPolicy::CopyPolicy(const CopyDecision &decision) {
     if (!runsModel(role))
       continue;
     // A trained parameter has changed since the step before.
-    bool isStale = decision.isTrainable &&
-                   (isFirstOfStep(role) || role == Role::first_evaluation);
+    bool isStale = decision.isTrainable && findsStaleCopies(role);
     row.first = isStale ? Residency::drop : carry;
-    if (isInMicrobatch && role == Role::next_evaluation)
+    if (isInMicrobatch && runsBetweenSteps(role) && !findsStaleCopies(role))
       row.first = within;
     row.later = within;
     // The slice is still stored.

@@ -29,9 +29,9 @@ struct FunctionCosts {
 class ProblemBuilder {
 public:
   ProblemBuilder(ModuleOp module, const CostModel &model,
-                 Accumulation accumulation, const WireChoice &wires)
+                 Accumulation accumulation, const MessageCosts &messages)
       : module(module), model(model), mesh(getMesh(module)),
-        accumulation(accumulation), wires(wires) {}
+        accumulation(accumulation), messages(messages) {}
   void offerCollectives(ResidencyProblem &problem,
                         std::optional<Collectives> given);
   void addBuckets(ResidencyProblem &problem);
@@ -52,7 +52,7 @@ private:
   const CostModel &model;
   MeshOp mesh;
   const Accumulation accumulation;
-  const WireChoice wires;
+  const MessageCosts &messages;
   llvm::DenseMap<StringAttr, unsigned> indices;
   llvm::DenseMap<StringAttr, StringAttr> units;
   /// The update of each bucket, by its name.
@@ -99,9 +99,8 @@ ResidencyProblem::Bucket ProblemBuilder::describe(BucketOp bucket) {
     result.interGather =
         model.costOfGather(Axis::node, nodes, whole / (nodes * locals));
     result.flatGather = model.costOfFlatGather(whole / (nodes * locals));
-    if (wires.getGatherWire(bucket, &model) == Wire::delta)
-      result.deltaGather =
-          model.costOfDeltaGather(nodes, whole / (nodes * locals));
+    result.referringGather =
+        messages.costOfReferringGather(bucket, whole / (nodes * locals), model);
   }
   if (locals > 1 && bucket.getSharding() != Sharding::none)
     result.intraGather =
@@ -184,12 +183,7 @@ Cost ProblemBuilder::costBetweenNodes(CollectiveOpInterface reduce) {
       reduce, reduce.getSourceAttr());
   auto type = cast<RankedTensorType>(reduce.getInput().getType());
   double part = static_cast<double>(byteSize(type)) / mesh.getWorldSize();
-  Wire wire = wires.getReduceWire(bucket);
-  return wire == Wire::raw
-             ? model.costOfReduction(Axis::node, mesh.getNode(), part)
-             : model.costOfCodedReduction(mesh.getNode(), part,
-                                          elementBytes(type.getElementType()),
-                                          wire);
+  return messages.costOfReduction(bucket, type.getElementType(), part, model);
 }
 
 void ProblemBuilder::addReduction(ResidencyProblem &problem,
@@ -300,15 +294,15 @@ void ProblemBuilder::offerCollectives(ResidencyProblem &problem,
 static ResidencyProblem
 makeProblem(ModuleOp module, const CostModel &model, const MemoryBudget &budget,
             Accumulation accumulation, std::optional<Collectives> collectives,
-            const WireChoice &wires, ArrayRef<FunctionCosts> functions) {
+            const MessageCosts &messages, ArrayRef<FunctionCosts> functions) {
   ResidencyProblem problem;
   problem.deviceBudget = budget.device;
   problem.hostBudget = budget.host;
   problem.localRanks = getMesh(module).getLocal();
   problem.hasSeveralNodes = getMesh(module).getNode() > 1;
   problem.microBatches = getMicroBatches(module);
-  problem.isEvaluated = hasEvaluation(module);
-  ProblemBuilder builder(module, model, accumulation, wires);
+  problem.runsBetweenSteps = runsBetweenSteps(module);
+  ProblemBuilder builder(module, model, accumulation, messages);
   builder.addBuckets(problem);
   for (const FunctionCosts &function : functions)
     builder.addUses(problem, function);
@@ -319,26 +313,22 @@ makeProblem(ModuleOp module, const CostModel &model, const MemoryBudget &budget,
 std::vector<ResidencyProblem> fcdp::makeResidencyProblems(
     ModuleOp module, const CostModel &model, const MemoryBudget &budget,
     ArrayRef<Accumulation> accumulations,
-    std::optional<Collectives> collectives, const WireChoice &wires) {
+    std::optional<Collectives> collectives, const MessageCosts &messages) {
   std::vector<FunctionCosts> functions;
-  // All variants share the decisions. The greatest variant leaves the least
-  // memory.
-  for (func::FuncOp function : getFunctionsOf(module)) {
-    if (Role role = getRole(function); isFirstOfStep(role) && !isOuter(role))
-      functions.emplace_back(function, model);
-  }
+  for (func::FuncOp function : getFirstMicrobatches(module))
+    functions.emplace_back(function, model);
   std::vector<ResidencyProblem> problems;
   for (Accumulation accumulation : accumulations)
     problems.push_back(makeProblem(module, model, budget, accumulation,
-                                   collectives, wires, functions));
+                                   collectives, messages, functions));
   return problems;
 }
 
 ResidencyProblem fcdp::makeResidencyProblem(
     ModuleOp module, const CostModel &model, const MemoryBudget &budget,
     Accumulation accumulation, std::optional<Collectives> collectives,
-    const WireChoice &wires) {
+    const MessageCosts &messages) {
   return std::move(makeResidencyProblems(module, model, budget, {accumulation},
-                                         collectives, wires)
+                                         collectives, messages)
                        .front());
 }

@@ -112,7 +112,7 @@ Policies::Policies(const ResidencyProblem &problem,
     copies.push_back(
         CopyPolicy({plan[b].residency, plan[b].carry, bucket.trainable,
                     problem.microBatches > 1, ranges.isUsedAgain(b),
-                    problem.isEvaluated, bucket.sendsDeltas(plan[b])}));
+                    problem.runsBetweenSteps, bucket.refersToSlice(plan[b])}));
     sums.push_back(problem.getSumPolicy(bucket));
   }
 }
@@ -166,8 +166,8 @@ void FunctionBuilder::fetch(unsigned index) {
     }
     order(Stream::compute, Stream::inter);
     work(Stream::inter, Activity::interGather,
-         costs.sendsDeltas(plan[bucket]) ? *costs.deltaGather
-                                         : costs.interGather);
+         costs.refersToSlice(plan[bucket]) ? *costs.referringGather
+                                           : costs.interGather);
     order(Stream::inter, Stream::intra);
     if (isFirst && actions.fillsState &&
         getTier(copies[bucket].state).filledBy == CopyFill::store) {

@@ -29,7 +29,7 @@ llvm::Error ResidencyProblem::check() const {
       if (!isGood(*cost))
         return makeError("bucket '%s': expected finite costs of 0 s or more",
                          bucket.name.c_str());
-    if (bucket.deltaGather && !isGood(*bucket.deltaGather))
+    if (bucket.referringGather && !isGood(*bucket.referringGather))
       return makeError(
           "bucket '%s': expected a finite cost of 0 s or more of a "
           "gather of differences",

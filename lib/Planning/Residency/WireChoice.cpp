@@ -29,3 +29,23 @@ Wire WireChoice::getReduceWire(BucketOp bucket) const {
     return *bucket.getReduceWire();
   return bucket.getTrainable() ? reductions : Wire::raw;
 }
+
+std::optional<Cost>
+WireChoice::costOfReferringGather(BucketOp bucket, double partBytes,
+                                  const CostModel &model) const {
+  if (getGatherWire(bucket, &model) != Wire::delta)
+    return std::nullopt;
+  MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
+  return model.costOfDeltaGather(mesh.getNode(), partBytes);
+}
+
+Cost WireChoice::costOfReduction(BucketOp bucket, Type element,
+                                 double partBytes,
+                                 const CostModel &model) const {
+  Wire wire = getReduceWire(bucket);
+  if (wire == Wire::raw)
+    return MessageCosts::costOfReduction(bucket, element, partBytes, model);
+  MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
+  return model.costOfCodedReduction(mesh.getNode(), partBytes,
+                                    elementBytes(element), wire);
+}

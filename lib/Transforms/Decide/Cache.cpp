@@ -20,7 +20,7 @@ using namespace fcdp;
 namespace {
 /// The gathers of a bucket whose results are node slices, or the whole bucket,
 /// in program order, by function in the order of roles and variants.
-using Gathers = std::map<VariantRole, SmallVector<AllGatherOp>>;
+using Gathers = std::map<FamilyMember, SmallVector<AllGatherOp>>;
 
 class CachePass : public fcdp::impl::CachePassBase<CachePass> {
 public:
@@ -47,7 +47,7 @@ private:
   func::FuncOp init;
   /// Whether there are several micro-batches.
   bool hasSeveral = false;
-  bool isEvaluated = false;
+  bool runsBetweenSteps = false;
   llvm::DenseMap<std::pair<StringAttr, unsigned>, Gathers> gathers;
 };
 } // namespace
@@ -55,7 +55,7 @@ private:
 void CachePass::collect() {
   gathers.clear();
   for (auto function : getOperation().getOps<func::FuncOp>()) {
-    VariantRole which = getVariantRole(function);
+    FamilyMember which = getMember(function);
     for (auto gather : function.getOps<AllGatherOp>()) {
       if (gather.isOfGradient())
         continue;
@@ -147,8 +147,8 @@ CopyPolicy CachePass::makePolicy(BucketOp bucket) {
   decision.isUsedAgain = false;
   for (auto &[which, ofFunction] : gathersOf(bucket, Axis::node))
     decision.isUsedAgain |= isMicrobatch(which.role) && ofFunction.size() > 1;
-  decision.isEvaluated = isEvaluated;
-  decision.isReference = bucket.getGatherWire() == Wire::delta;
+  decision.runsBetweenSteps = runsBetweenSteps;
+  decision.isReference = gathersReferToSlice(bucket);
   return CopyPolicy(decision);
 }
 
@@ -178,10 +178,9 @@ void CachePass::serve(BucketOp bucket, const CopyPolicy &policy) {
       if (policy.get(Role::init).fillsState)
         fill(tier, state, cloneInto(init, first));
     }
-    // A variant may use a copy once that other variants use again.
+    // One step of the family may use a copy once that others use again.
     bool isUnread = policy.isInMicrobatch && isMicrobatch(which.role) &&
-                    ofFunction.size() == 1 &&
-                    bucket.getGatherWire() != Wire::delta;
+                    ofFunction.size() == 1 && !gathersReferToSlice(bucket);
     if (actions.fillsState && !isUnread)
       fill(tier, state, first);
     for (AllGatherOp later : llvm::drop_begin(ofFunction))
@@ -213,7 +212,7 @@ void CachePass::runOnOperation() {
   mesh = getMesh(module);
   init = findFunction(module, Role::init);
   hasSeveral = !!findFunction(module, Role::first_microbatch);
-  isEvaluated = hasEvaluation(module);
+  runsBetweenSteps = fcdp::runsBetweenSteps(module);
 
   collect();
   SmallVector<CopyPolicy> policies;

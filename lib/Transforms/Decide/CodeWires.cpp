@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "Verify/VerifyPhase.h"
+#include "dialects/Fcdp/Wires.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_CODEWIRESPASS

@@ -162,8 +162,8 @@ SmallVector<Sharding> DecidePass::getShardings() {
 
 /// Returns the wires of the options. Pre: the options are checked.
 WireChoice DecidePass::getWires() {
-  return {llvm::cantFail(parseGatherWire(wire)),
-          llvm::cantFail(parseReduceWire(reduceWire))};
+  return WireChoice(llvm::cantFail(parseGatherWire(wire)),
+                    llvm::cantFail(parseReduceWire(reduceWire)));
 }
 
 StepChoices DecidePass::getChoices(const Cluster &described) {

@@ -18,11 +18,10 @@ static constexpr llvm::StringLiteral kCategory = "fcdp-decide";
 /// Returns how often a micro-batch gathers each bucket if no copy is kept.
 static llvm::DenseMap<StringAttr, int64_t> countUses(ModuleOp module) {
   llvm::DenseMap<StringAttr, int64_t> uses;
-  for (func::FuncOp function : getFunctionsOf(module))
-    if (Role role = getRole(function); isFirstOfStep(role) && !isOuter(role))
-      for (auto gather : function.getOps<CollectiveOpInterface>())
-        if (!gather.isOfGradient())
-          ++uses[gather.getSourceAttr().getAttr()];
+  for (func::FuncOp function : getFirstMicrobatches(module))
+    for (auto gather : function.getOps<CollectiveOpInterface>())
+      if (!gather.isOfGradient())
+        ++uses[gather.getSourceAttr().getAttr()];
   return uses;
 }
 
@@ -36,8 +35,8 @@ public:
         residency(*bucket.getResidency()),
         carry(bucket.getCarry().value_or(residency)),
         policy({residency, carry, bucket.getTrainable(),
-                getMicroBatches(module) > 1, uses > 1, hasEvaluation(module)}) {
-  }
+                getMicroBatches(module) > 1, uses > 1,
+                runsBetweenSteps(module)}) {}
 
   std::string describe();
 

@@ -50,8 +50,8 @@ LogicalResult DecideWiresPass::checkGiven() {
   if (failed(checkOption(module, "wire", wire)) ||
       failed(checkOption(module, "reduce-wire", reduceWire)))
     return failure();
-  choice = {llvm::cantFail(parseGatherWire(wire)),
-            llvm::cantFail(parseReduceWire(reduceWire))};
+  choice = WireChoice(llvm::cantFail(parseGatherWire(wire)),
+                      llvm::cantFail(parseReduceWire(reduceWire)));
   bool isCoded =
       choice.gathers != GatherWireSpec::raw || choice.reductions != Wire::raw;
   if (isCoded && getTarget(module) == Target::cuda)

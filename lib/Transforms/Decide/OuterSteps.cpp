@@ -202,11 +202,7 @@ void OuterStepsPass::update(OpBuilder &builder, BucketOp bucket, Value sum) {
 /// Names `function`, and moves it to the end of the module.
 void OuterStepsPass::setFragment(func::FuncOp function, Role role,
                                  int64_t fragment) {
-  int64_t fragments = spec.outer.getFragments();
-  function.setName(getFunctionName({role, fragment}, fragments));
-  setRole(function, role);
-  if (fragments > 1)
-    setVariant(function, fragment);
+  setMember(function, {role, fragment}, spec.outer.getFragments());
   getOperation().push_back(function);
 }
 

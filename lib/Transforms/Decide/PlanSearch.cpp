@@ -98,9 +98,9 @@ treatAlike(const ResidencyProblem &problem, Residency residency,
 static std::vector<double> estimateLeast(ResidencyProblem problem,
                                          const StepChoices &choices) {
   for (ResidencyProblem::Bucket &bucket : problem.buckets)
-    if (bucket.deltaGather &&
-        bucket.deltaGather->getTotal() < bucket.interGather.getTotal())
-      bucket.interGather = *bucket.deltaGather;
+    if (bucket.referringGather &&
+        bucket.referringGather->getTotal() < bucket.interGather.getTotal())
+      bucket.interGather = *bucket.referringGather;
   SmallVector<std::vector<BucketResidency>, 3> plans;
   for (std::optional<Collectives> collectives :
        {std::optional(Collectives::two_level), std::optional(Collectives::flat),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "fcdp/Planning/Residency/ResidencyAnalysis.h"
+#include "fcdp/Planning/Residency/WireChoice.h"
 
 #include <optional>
 

@@ -324,12 +324,12 @@ FailureOr<StepDecisions> fcdp::planStep(ModuleOp module, const CostModel &model,
 }
 
 LogicalResult fcdp::planCollectives(ModuleOp module, const CostModel &model,
-                                    const WireChoice &wires,
+                                    const MessageCosts &messages,
                                     StepDecisions &plan) {
   constexpr int64_t noBound = std::numeric_limits<int64_t>::max();
   ResidencyProblem problem =
       makeResidencyProblem(module, model, {noBound, noBound}, plan.accumulation,
-                           /*collectives=*/std::nullopt, wires);
+                           /*collectives=*/std::nullopt, messages);
   problem.prefetch = plan.prefetch.value_or(kDefaultPrefetch);
   problem.reductions = plan.reductions.value_or(kDefaultReductions);
   for (auto [bucket, chosen] :

@@ -9,11 +9,11 @@
 namespace fcdp {
 
 /// Chooses flat or two-level collectives for each bucket of a plan, so that a
-/// step takes the least time. The residencies stay. `wires` gives the form in
-/// which values are sent.
+/// step takes the least time. The residencies stay. `messages` prices what
+/// buckets send between nodes.
 mlir::LogicalResult planCollectives(mlir::ModuleOp module,
                                     const CostModel &model,
-                                    const WireChoice &wires,
+                                    const MessageCosts &messages,
                                     StepDecisions &plan);
 
 /// Returns the plan with the least mean time of a step over the spread of the

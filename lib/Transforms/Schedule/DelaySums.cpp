@@ -5,6 +5,7 @@
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/GradientSums.h"
 #include "fcdp/Analysis/SumDelay.h"
+#include "fcdp/Cluster/WorkKind.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -53,8 +54,8 @@ static void delaySums(Block &block, size_t byDefault) {
 static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
   SmallVector<AccumulateOp> sums;
   for (Operation &op : llvm::reverse(function.front().without_terminator())) {
-    if (isa<OuterUpdateOp>(op)) // works on other states
-      continue;
+    if (op.getNumResults() == 0 && isOfOptimizer(getWorkKind(&op)))
+      continue; // works on other states
     auto sum = dyn_cast<AccumulateOp>(op);
     if (!sum)
       break;
@@ -99,7 +100,7 @@ void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
 void DelaySumsPass::cross() {
   std::map<FunctionBoundary, SmallVector<func::FuncOp>> before;
   for (auto function : getOperation().getOps<func::FuncOp>())
-    if (VariantRole which = getVariantRole(function); isMicrobatch(which.role))
+    if (FamilyMember which = getMember(function); isMicrobatch(which.role))
       before[getBoundaryBehind(which)].push_back(function);
   for (auto &[after, functions] : before)
     cross(functions);

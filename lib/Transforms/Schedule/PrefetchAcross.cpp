@@ -38,8 +38,8 @@ struct Crosser {
   BucketOp bucket;
 };
 
-/// The micro-batches of one variant of the step, if a step has several.
-struct Variant {
+/// The micro-batches of one step of the family.
+struct Step {
   Batch first, next;
   std::vector<Batch> last;
   SmallVector<Crosser> crossers;
@@ -64,6 +64,12 @@ static void addReads(Fetch &fetch) {
       if (Operation *input = operand.getDefiningOp();
           isRead(input) && !llvm::is_contained(fetch.ops, input))
         fetch.ops.insert(fetch.ops.begin(), input);
+}
+
+static Batch makeBatch(func::FuncOp function) {
+  Batch batch{function, findFetches(function.front())};
+  llvm::for_each(batch.fetches, addReads);
+  return batch;
 }
 
 /// Returns whether the values that `fetch` computes have no other use, so that
@@ -117,15 +123,15 @@ static SmallVector<Fetch *, 2> findTwins(const Fetch &fetch, size_t index,
 
 /// Returns the first fetches of all micro-batches that may be issued in the
 /// function before. No fetch overtakes another, and a bucket has one state.
-static SmallVector<Crosser> findCrossers(Variant &variant, size_t distance,
+static SmallVector<Crosser> findCrossers(Step &step, size_t distance,
                                          SymbolTable &symbols) {
   llvm::SmallPtrSet<Operation *, 4> seen;
   SmallVector<Crosser> crossers;
-  for (auto [index, fetch] : llvm::enumerate(variant.next.fetches)) {
+  for (auto [index, fetch] : llvm::enumerate(step.next.fetches)) {
     BucketOp bucket = findBucket(fetch, symbols);
-    SmallVector<Fetch *, 2> twins = findTwins(fetch, index, variant.last);
+    SmallVector<Fetch *, 2> twins = findTwins(fetch, index, step.last);
     if (fetch.range >= distance || !isAlone(fetch) ||
-        twins.size() != variant.last.size() || !seen.insert(bucket).second)
+        twins.size() != step.last.size() || !seen.insert(bucket).second)
       break;
     crossers.push_back({&fetch, std::move(twins), bucket});
   }
@@ -214,38 +220,38 @@ static StateOp addState(BucketOp bucket, SymbolTable &symbols, MeshOp mesh) {
   return state;
 }
 
-/// Keeps only the crossers that all variants have in common: a copy has one
-/// state, which each variant fills.
-static void keepCommon(std::map<int64_t, Variant> &variants) {
-  SmallVector<Crosser> &first = variants.begin()->second.crossers;
+/// Keeps only the crossers that all steps have in common: a copy has one state,
+/// which each step fills.
+static void keepCommon(MutableArrayRef<Step> steps) {
+  SmallVector<Crosser> &first = steps.front().crossers;
   size_t count = first.size();
-  for (auto &[index, variant] : variants) {
+  for (Step &step : steps) {
     auto isSameBucket = [](const Crosser &a, const Crosser &b) {
       return a.bucket == b.bucket;
     };
     const auto *different =
-        std::mismatch(first.begin(), first.end(), variant.crossers.begin(),
-                      variant.crossers.end(), isSameBucket)
+        std::mismatch(first.begin(), first.end(), step.crossers.begin(),
+                      step.crossers.end(), isSameBucket)
             .first;
     count = std::min<size_t>(count, different - first.begin());
   }
-  for (auto &[index, variant] : variants)
-    variant.crossers.truncate(count);
+  for (Step &step : steps)
+    step.crossers.truncate(count);
 }
 
 /// Moves the first fetches of a micro-batch into the micro-batches before it,
 /// as far ahead as the distance says. Weights do not change until the update,
 /// so the copies are not stale.
-static void prefetchAcross(Variant &variant, ArrayRef<StateOp> states,
+static void prefetchAcross(Step &step, ArrayRef<StateOp> states,
                            size_t distance, const Accesses &accesses) {
-  for (auto [crosser, state] : llvm::zip_equal(variant.crossers, states))
-    for (Batch *batch : {&variant.first, &variant.next})
+  for (auto [crosser, state] : llvm::zip_equal(step.crossers, states))
+    for (Batch *batch : {&step.first, &step.next})
       copyFetch(*crosser.next,
                 findPlace(*batch, *crosser.next,
                           batch->countRanges() + crosser.next->range, distance,
                           accesses),
                 state);
-  for (auto [crosser, state] : llvm::zip_equal(variant.crossers, states)) {
+  for (auto [crosser, state] : llvm::zip_equal(step.crossers, states)) {
     replaceByRead(*crosser.next, state);
     for (Fetch *last : crosser.last)
       replaceByRead(*last, state);
@@ -267,29 +273,24 @@ void PrefetchAcrossPass::runOnOperation() {
   std::optional<int64_t> distance = getPrefetch(module);
   if (!distance || !isReady(module))
     return;
-  std::map<int64_t, Variant> variants;
-  for (auto function : module.getOps<func::FuncOp>()) {
-    VariantRole which = getVariantRole(function);
-    if (!isMicrobatch(which.role) ||
-        (isFirstOfStep(which.role) && isLastOfStep(which.role)))
-      continue;
-    Variant &variant = variants[getStepVariant(which)];
-    Batch &batch = isFirstOfStep(which.role)  ? variant.first
-                   : isLastOfStep(which.role) ? variant.last.emplace_back()
-                                              : variant.next;
-    batch = {function, findFetches(function.front())};
-    llvm::for_each(batch.fetches, addReads);
+  std::vector<Step> steps;
+  for (const StepMicrobatches &of : getSteps(module)) {
+    Step &step = steps.emplace_back();
+    step.first = makeBatch(of.first);
+    step.next = makeBatch(of.next);
+    for (func::FuncOp last : of.last)
+      step.last.push_back(makeBatch(last));
   }
-  if (variants.empty())
+  if (steps.empty())
     return;
   SymbolTable symbols(module);
-  for (auto &[index, variant] : variants)
-    variant.crossers = findCrossers(variant, *distance, symbols);
-  keepCommon(variants);
+  for (Step &step : steps)
+    step.crossers = findCrossers(step, *distance, symbols);
+  keepCommon(steps);
   SmallVector<StateOp> states;
-  for (const Crosser &crosser : variants.begin()->second.crossers)
+  for (const Crosser &crosser : steps.front().crossers)
     states.push_back(addState(crosser.bucket, symbols, getMesh(module)));
   Accesses accesses(module);
-  for (auto &[index, variant] : variants)
-    prefetchAcross(variant, states, *distance, accesses);
+  for (Step &step : steps)
+    prefetchAcross(step, states, *distance, accesses);
 }

@@ -34,8 +34,8 @@ private:
   void insertGathers(func::FuncOp function);
   void insertReductions(func::FuncOp step);
   void makeFamily(ArrayRef<func::FuncOp> steps, func::FuncOp evaluation);
-  func::FuncOp makeFunction(OpBuilder &builder, VariantRole which,
-                            func::FuncOp body, int64_t variants);
+  func::FuncOp makeFunction(OpBuilder &builder, FamilyMember which,
+                            func::FuncOp body, int64_t count);
 
   ArrayAttr bothAxes() {
     return ArrayAttr::get(&getContext(),
@@ -155,14 +155,11 @@ void ShardPass::insertReductions(func::FuncOp step) {
 
 /// Makes the function `which` with a copy of the body of `body`, or with an
 /// empty one.
-func::FuncOp ShardPass::makeFunction(OpBuilder &builder, VariantRole which,
-                                     func::FuncOp body, int64_t variants) {
-  auto function = func::FuncOp::create(builder, getOperation().getLoc(),
-                                       getFunctionName(which, variants),
+func::FuncOp ShardPass::makeFunction(OpBuilder &builder, FamilyMember which,
+                                     func::FuncOp body, int64_t count) {
+  auto function = func::FuncOp::create(builder, getOperation().getLoc(), "",
                                        builder.getFunctionType({}, {}));
-  setRole(function, which.role);
-  if (variants > 1 && isMicrobatch(which.role))
-    setVariant(function, which.variant);
+  setMember(function, which, count);
   if (body) {
     IRMapping mapping;
     body.getBody().cloneInto(&function.getBody(), mapping);
@@ -187,14 +184,14 @@ void ShardPass::makeFamily(ArrayRef<func::FuncOp> steps,
   func::FuncOp step = steps.front();
   OpBuilder builder(step);
   bool isScaled = !step.getOps<ReadLossScaleOp>().empty();
-  auto variants = static_cast<int64_t>(steps.size());
+  auto count = static_cast<int64_t>(steps.size());
   func::FuncOp update;
-  for (VariantRole which :
-       StepFamily(microBatches, !!evaluation, variants).getVariantRoles()) {
-    func::FuncOp body = isMicrobatch(which.role)   ? steps[which.variant]
-                        : isEvaluation(which.role) ? evaluation
-                                                   : func::FuncOp();
-    func::FuncOp function = makeFunction(builder, which, body, variants);
+  for (FamilyMember which :
+       StepFamily(microBatches, !!evaluation, count).getMembers()) {
+    func::FuncOp body = isMicrobatch(which.role)       ? steps[which.number]
+                        : runsBetweenSteps(which.role) ? evaluation
+                                                       : func::FuncOp();
+    func::FuncOp function = makeFunction(builder, which, body, count);
     if (which.role == Role::update)
       update = function;
     for (auto accumulate : function.getOps<AccumulateOp>())

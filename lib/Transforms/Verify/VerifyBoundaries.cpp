@@ -93,7 +93,7 @@ LogicalResult fcdp::verifyInFlightStates(ModuleOp module) {
   };
   llvm::DenseMap<FunctionBoundary, func::FuncOp> leaders;
   for (auto function : module.getOps<func::FuncOp>()) {
-    FunctionBoundary after = getBoundaryBehind(getVariantRole(function));
+    FunctionBoundary after = getBoundaryBehind(getMember(function));
     func::FuncOp leader = leaders.try_emplace(after, function).first->second;
     if (getStates(function) == getStates(leader))
       continue;
@@ -163,7 +163,7 @@ LogicalResult fcdp::verifyTokens(ModuleOp module) {
       return failure();
   for (auto before : module.getOps<func::FuncOp>())
     for (auto after : module.getOps<func::FuncOp>()) {
-      if (!mayFollow(getVariantRole(before), getVariantRole(after)) ||
+      if (!mayFollow(getMember(before), getMember(after)) ||
           before.getNumResults() == after.getNumArguments())
         continue;
       InFlightDiagnostic diag = after.emitError("expected ")

@@ -16,9 +16,9 @@ static LogicalResult verifyName(func::FuncOp function, int64_t variants,
                                 int64_t fragments) {
   std::optional<Role> role = findRole(function);
   int64_t count = role && isOuter(*role) ? fragments : variants;
-  bool hasVariant = role && count > 1 && hasVariants(*role);
+  bool hasVariant = role && count > 1 && isNumbered(*role);
   if (role && findVariant(function).has_value() == hasVariant &&
-      function.getSymName() == getFunctionName(getVariantRole(function), count))
+      function.getSymName() == getFunctionName(getMember(function), count))
     return success();
   return function.emitError("expected a role")
          << (count > 1 ? ", and a variant of a micro-batch or a fragment, that "
@@ -29,7 +29,7 @@ static LogicalResult verifyName(func::FuncOp function, int64_t variants,
 
 /// Checks that the roles of the functions form a family.
 static LogicalResult verifyFamily(ModuleOp module) {
-  SmallVector<VariantRole> roles;
+  SmallVector<FamilyMember> roles;
   int64_t variants = countVariants(module);
   int64_t fragments = countFragments(module);
   if (variants > int64_t(llvm::range_size(module.getOps<func::FuncOp>())))
@@ -40,16 +40,16 @@ static LogicalResult verifyFamily(ModuleOp module) {
       return failure();
     if (!function.getBody().hasOneBlock())
       return function.emitError("expected one block");
-    roles.push_back(getVariantRole(function));
+    roles.push_back(getMember(function));
   }
   llvm::sort(roles);
   const int64_t microBatches = getMicroBatches(module);
   OuterAttr outer = getOuter(module);
   const bool overlapsOuter = outer && outer.getOverlap();
   for (bool evaluates : {false, true}) {
-    SmallVector<VariantRole> expected =
+    SmallVector<FamilyMember> expected =
         StepFamily(microBatches, evaluates, variants, fragments, overlapsOuter)
-            .getVariantRoles();
+            .getMembers();
     llvm::sort(expected);
     if (roles == expected)
       return success();
@@ -314,7 +314,7 @@ static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
   Counts counts = countTargets<OuterUpdateOp>(function);
   for (auto bucket : module.getOps<BucketOp>()) {
     bool isOf =
-        bucket.getOuter() == std::optional<uint64_t>(getVariant(function));
+        bucket.getOuter() == std::optional<uint64_t>(getNumber(function));
     StringAttr name = bucket.getSymNameAttr();
     if (failed(verifyCount(function, "outer update", name, isOf,
                            counts.lookup(name))))

@@ -82,7 +82,7 @@ static LogicalResult verifyStates(ModuleOp module, ShardUpdateOp update,
 /// Checks that only functions that run a batch have a loss, and at most one.
 static LogicalResult verifyLosses(func::FuncOp function) {
   Role role = getRole(function);
-  size_t most = isMicrobatch(role) || isEvaluation(role) ? 1 : 0;
+  size_t most = runsModel(role) ? 1 : 0;
   auto losses = llvm::range_size(function.getOps<LossOp>());
   if (size_t(losses) <= most)
     return success();

@@ -24,8 +24,8 @@ struct CopyDecision {
   bool hasSeveral = false;
   /// Whether a micro-batch uses the copy in several live ranges.
   bool isUsedAgain = true;
-  /// Whether the job evaluates the model between steps.
-  bool isEvaluated = false;
+  /// Whether the job runs the model between steps, too.
+  bool runsBetweenSteps = false;
   /// Whether each gather refers to the slice of the one before. That slice is
   /// then stored even if no use loads it.
   bool isReference = false;

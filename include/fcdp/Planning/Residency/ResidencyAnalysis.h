@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "fcdp/Cluster/CostModel.h"
+#include "fcdp/Planning/Residency/MessageCosts.h"
 #include "fcdp/Planning/Residency/ResidencyPlanning.h"
-#include "fcdp/Planning/Residency/WireChoice.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace fcdp {
@@ -18,19 +17,18 @@ struct MemoryBudget {
 /// in the order of the module. `accumulation` and `collectives` apply to
 /// buckets without their own. If `collectives` is none, the solver chooses
 /// them; flat is a choice for a bucket if its gather or reduction is faster
-/// that way on idle links. `wires` gives the form of values that buckets send
-/// between nodes.
+/// that way on idle links. `messages` prices what buckets send between nodes.
 ResidencyProblem makeResidencyProblem(
     mlir::ModuleOp module, const CostModel &model, const MemoryBudget &budget,
     Accumulation accumulation,
     std::optional<Collectives> collectives = Collectives::two_level,
-    const WireChoice &wires = {});
+    const MessageCosts &messages = MessageCosts());
 
 /// Returns one such problem for each of `accumulations`. The costs of
 /// operations are computed once.
 std::vector<ResidencyProblem> makeResidencyProblems(
     mlir::ModuleOp module, const CostModel &model, const MemoryBudget &budget,
     llvm::ArrayRef<Accumulation> accumulations,
-    std::optional<Collectives> collectives, const WireChoice &wires);
+    std::optional<Collectives> collectives, const MessageCosts &messages);
 
 } // namespace fcdp

@@ -54,9 +54,9 @@ struct ResidencyProblem {
         interReduce, sumInterGather, sumIntraGather, sumStore, sumLoad, update;
     /// A gather and a reduction in one step, for a mesh of two levels.
     Cost flatGather, flatReduce;
-    /// The gather between nodes while a slice is in host memory, if it sends
-    /// differences from that slice.
-    std::optional<Cost> deltaGather;
+    /// The gather between nodes while a slice is in host memory, if it has a
+    /// cost of its own because it refers to that slice.
+    std::optional<Cost> referringGather;
     /// The accumulation of its gradients; getSumPolicy gives the resulting
     /// actions.
     Accumulation accumulation = Accumulation::sharded;
@@ -65,11 +65,11 @@ struct ResidencyProblem {
     /// The choices. If two_level is one of them, it is the first.
     llvm::SmallVector<Collectives, 2> collectives = {Collectives::two_level};
 
-    /// Returns whether gathers under `plan` send differences.
-    bool sendsDeltas(const BucketResidency &plan) const {
-      return deltaGather &&
-             (getTier(plan.residency).arena == Arena::host ||
-              getTier(plan.carry).arena == Arena::host);
+    /// Returns whether gathers under `plan` refer to the slice of the one
+    /// before.
+    bool refersToSlice(const BucketResidency &plan) const {
+      return referringGather && (getTier(plan.residency).arena == Arena::host ||
+                                 getTier(plan.carry).arena == Arena::host);
     }
     /// Returns whether the sharding allows `plan`. Given decisions are allowed.
     bool allows(const BucketResidency &plan) const;
@@ -111,8 +111,8 @@ struct ResidencyProblem {
   /// Ranks of a node, each of which keeps a slice.
   int64_t localRanks = 1;
   bool hasSeveralNodes = true;
-  /// Whether the job evaluates the model between steps.
-  bool isEvaluated = false;
+  /// Whether the job runs the model between steps, too.
+  bool runsBetweenSteps = false;
 
   /// Returns what the functions of a step do with the gradients of `bucket`.
   SumPolicy getSumPolicy(const Bucket &bucket) const {

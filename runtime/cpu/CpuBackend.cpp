@@ -32,7 +32,7 @@ public:
       list.reserve(mostRanks);
     if (options.codesMessages)
       for (StreamId stream : {StreamId::Inter, StreamId::InterReduce})
-        scratch[size_t(stream)].codec = std::make_unique<MessageCodec>();
+        scratch[size_t(stream)].reserveMessages();
   }
   ~CpuBackend() override {
     if (!streams.idle())

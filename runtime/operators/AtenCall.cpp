@@ -297,7 +297,7 @@ void AtenCall::run(StepState &state) {
 
 } // namespace
 
-PreparedOpPtr prepare(const plan::AtenCallT &call, StepState &) {
+PreparedOpPtr prepare(const plan::AtenCallT &call, const char *, StepState &) {
   return std::make_unique<AtenCall>(call);
 }
 

@@ -45,7 +45,7 @@ public:
     state.backend.sumOverRanks(sum.mutable_data_ptr<double>(),
                                scratch.mutable_data_ptr<double>(), what);
     // The numbers are in the order of shards: rank (n, l) owns shard l N + n.
-    if (state.plan.outer)
+    if (state.plan.reducesWithinNodes())
       at::sum_out(sum,
                   scratch.view({-1, int64_t(state.plan.mesh.nodes)})
                       .select(1, int64_t(state.place.node)),
@@ -76,7 +76,7 @@ private:
                        StepState &state) {
     const Mesh &mesh = state.plan.mesh;
     at::Tensor all = state.flat(buf, bucket.shardElements, DType::F32);
-    if (state.plan.outer)
+    if (state.plan.reducesWithinNodes())
       return {all, all};
     int64_t size = bucket.elements / mesh.size();
     int64_t begin =

@@ -82,10 +82,8 @@ const void *addressOf(const at::Tensor &tensor) {
 std::vector<OpRange> findSegments(const StepPlan &plan) {
   std::vector<OpRange> segments;
   for (const auto &function : plan.functions) {
-    // Results of evaluations are in another pool than those of steps, and an
-    // outer update works on host memory.
-    if (isEvaluation(function->role) ||
-        function->role == plan::Role::outer_update)
+    // They have other pools than steps, or work on host memory.
+    if (isSynchronized(function->role))
       continue;
     size_t first = function->first;
     for (size_t op = function->first; op <= function->end; ++op) {

@@ -5,6 +5,7 @@
 #include "core/Pieces.h"
 #include "operators/OuterStates.h"
 #include "operators/PreparedOp.h"
+#include "operators/StartStates.h"
 
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty.h>
@@ -17,7 +18,7 @@ namespace {
 class OuterPieces : public OuterStates {
 public:
   OuterPieces(uint32_t bucket, StepState &state) : OuterStates(bucket, state) {
-    at::Tensor &rows = state.outerPieces;
+    at::Tensor &rows = state.hostPieces;
     if (!rows.defined())
       // A piece of each tensor fits in the caches of a CPU.
       rows = at::empty({3, pieceElements(1 << 16)},
@@ -108,11 +109,21 @@ private:
 
 } // namespace
 
-PreparedOpPtr prepare(const plan::OuterDifferenceT &op, StepState &state) {
+void startStates(StepState &state, const std::set<plan::StateRole> &kept) {
+  if (!state.plan.outer || kept.count(plan::StateRole::outer))
+    return;
+  for (uint32_t bucket = 0; bucket < state.plan.buckets.size(); ++bucket)
+    if (OuterStates states(bucket, state); states.outer.defined())
+      states.outer.copy_(states.own());
+}
+
+PreparedOpPtr prepare(const plan::OuterDifferenceT &op, const char *,
+                      StepState &state) {
   return std::make_unique<OuterDifference>(op, state);
 }
 
-PreparedOpPtr prepare(const plan::OuterUpdateT &op, StepState &state) {
+PreparedOpPtr prepare(const plan::OuterUpdateT &op, const char *,
+                      StepState &state) {
   return std::make_unique<OuterUpdate>(op, state);
 }
 

@@ -7,10 +7,8 @@ PreparedOpPtr prepare(const plan::OpT &op, const char *what, StepState &state) {
   return plan::visit(op.body, [&](const auto &table, auto kind) {
     if constexpr (requires { prepare(table, kind, state); })
       return prepare(table, kind, state);
-    else if constexpr (requires { prepare(table, what, state); })
-      return prepare(table, what, state);
     else
-      return prepare(table, state);
+      return prepare(table, what, state);
   });
 }
 

@@ -22,28 +22,16 @@ using PreparedOpPtr = std::unique_ptr<PreparedOp>;
 /// without the operation's name, which the caller adds.
 PreparedOpPtr prepare(const plan::OpT &op, const char *what, StepState &state);
 
-/// One for each table of the union OpBody, beside its class. A table without
-/// one does not compile. An operation of several ranks takes its name in
-/// messages, and one whose table has several kinds takes the kind.
-PreparedOpPtr prepare(const plan::AtenCallT &op, StepState &state);
-PreparedOpPtr prepare(const plan::WriteBufferT &op, StepState &state);
-PreparedOpPtr prepare(const plan::LossT &op, StepState &state);
-PreparedOpPtr prepare(const plan::CastT &op, StepState &state);
-PreparedOpPtr prepare(const plan::PackBucketT &op, StepState &state);
-PreparedOpPtr prepare(const plan::AccumulateT &op, StepState &state);
-PreparedOpPtr prepare(const plan::AddT &op, StepState &state);
-PreparedOpPtr prepare(const plan::UnscaleGradientsT &op, const char *what,
-                      StepState &state);
-PreparedOpPtr prepare(const plan::ClipGradientsT &op, const char *what,
-                      StepState &state);
-PreparedOpPtr prepare(const plan::ShardUpdateT &op, StepState &state);
-PreparedOpPtr prepare(const plan::OuterDifferenceT &op, StepState &state);
-PreparedOpPtr prepare(const plan::OuterUpdateT &op, StepState &state);
-PreparedOpPtr prepare(const plan::AllGatherT &op, const char *what,
-                      StepState &state);
-PreparedOpPtr prepare(const plan::ReduceScatterT &op, const char *what,
-                      StepState &state);
-PreparedOpPtr prepare(const plan::CacheCopyT &op, StepState &state);
+/// Declares an overload for each table of the union OpBody, which is defined
+/// beside its class. One that is not defined does not link. `what` is the
+/// operation's name in messages.
+#define FCDP_DECLARE_OP(Table)                                                 \
+  PreparedOpPtr prepare(const plan::Table &op, const char *what,               \
+                        StepState &state);
+FCDP_PLAN_OPS(FCDP_DECLARE_OP)
+#undef FCDP_DECLARE_OP
+
+/// For a table of several kinds, they take the kind.
 PreparedOpPtr prepare(const plan::EventT &op,
                       plan::Kind<plan::OpBody::record> kind, StepState &state);
 PreparedOpPtr prepare(const plan::EventT &op,

@@ -155,7 +155,8 @@ private:
 
 } // namespace
 
-PreparedOpPtr prepare(const plan::ShardUpdateT &op, StepState &state) {
+PreparedOpPtr prepare(const plan::ShardUpdateT &op, const char *,
+                      StepState &state) {
   return std::make_unique<ShardUpdate>(op, state);
 }
 

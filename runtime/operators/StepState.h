@@ -34,15 +34,15 @@ struct StepState {
   std::vector<at::Tensor> buffers = {};
   std::vector<at::Tensor> slots = {};
   std::vector<UpdateState> updates = {};
-  /// For each bucket, the number of gathers so far that sent differences.
+  /// For each bucket, the number of gathers so far that referred to the one
+  /// before.
   std::vector<uint64_t> gathers = {};
   torch::jit::Stack stack = {};
   /// The device of the tensors that the compute stream works on.
   at::Device device = at::kCPU;
   LossLog losses = {};
-  /// The losses of the batch of an evaluation that is running.
-  LossLog evaluated = {};
-  bool isEvaluating = false;
+  /// The log of losses while a function runs the model between steps, or null.
+  LossLog *otherLosses = nullptr;
   /// The learning rate of the current step.
   double learningRate = 0;
   OnNonfinite onNonfinite = OnNonfinite::Continue;
@@ -62,8 +62,8 @@ struct StepState {
   bool skipsOverflow = false;
   /// Scratch memory for updates of pieces of a shard.
   PieceMemory pieces = PieceMemory(device);
-  /// Scratch memory for outer steps on pieces of a bucket, in f32.
-  at::Tensor outerPieces = {};
+  /// Scratch memory for updates of states in host memory by pieces, in f32.
+  at::Tensor hostPieces = {};
   /// Whether the updates of this step leave everything unchanged. Equal on all
   /// ranks.
   bool skipsUpdates = false;

@@ -50,7 +50,7 @@ public:
       throw std::runtime_error("expected a loss of one element, got " +
                                (loss.defined() ? "shape " + shapeOf(loss)
                                                : std::string("no tensor")));
-    LossLog &log = state.isEvaluating ? state.evaluated : state.losses;
+    LossLog &log = state.otherLosses ? *state.otherLosses : state.losses;
     if (state.lossWeightNumber == 0)
       log.keepZero();
     else
@@ -157,29 +157,31 @@ private:
 
 } // namespace
 
-PreparedOpPtr prepare(const plan::WriteBufferT &op, StepState &) {
+PreparedOpPtr prepare(const plan::WriteBufferT &op, const char *, StepState &) {
   return std::make_unique<WriteBuffer>(op);
 }
 
-PreparedOpPtr prepare(const plan::LossT &op, StepState &) {
+PreparedOpPtr prepare(const plan::LossT &op, const char *, StepState &) {
   return std::make_unique<KeepLoss>(op);
 }
 
-PreparedOpPtr prepare(const plan::CastT &op, StepState &state) {
+PreparedOpPtr prepare(const plan::CastT &op, const char *, StepState &state) {
   return std::make_unique<Cast>(op, state);
 }
 
-PreparedOpPtr prepare(const plan::PackBucketT &op, StepState &state) {
+PreparedOpPtr prepare(const plan::PackBucketT &op, const char *,
+                      StepState &state) {
   return std::make_unique<Pack>(op, state);
 }
 
-PreparedOpPtr prepare(const plan::AccumulateT &op, StepState &state) {
+PreparedOpPtr prepare(const plan::AccumulateT &op, const char *,
+                      StepState &state) {
   if (op.stream != plan::Stream::compute)
     return std::make_unique<QueuedAccumulate>(op, state);
   return std::make_unique<Accumulate>(op, state);
 }
 
-PreparedOpPtr prepare(const plan::AddT &op, StepState &state) {
+PreparedOpPtr prepare(const plan::AddT &op, const char *, StepState &state) {
   return std::make_unique<Add>(op, state);
 }
 

@@ -117,6 +117,68 @@ std::vector<uint32_t> StepPlan::outerFragments(int64_t step) const {
   return due;
 }
 
+/// Returns the role of the function that runs micro-batch k of a step. The last
+/// one may contain an outer update.
+static plan::Role roleOf(int64_t k, int64_t microBatches, bool hasOuter) {
+  if (microBatches == 1)
+    return hasOuter ? plan::Role::only_outer_microbatch
+                    : plan::Role::only_microbatch;
+  if (k == 0)
+    return plan::Role::first_microbatch;
+  if (k + 1 < microBatches)
+    return plan::Role::next_microbatch;
+  return hasOuter ? plan::Role::last_outer_microbatch
+                  : plan::Role::last_microbatch;
+}
+
+StepRun StepPlan::stepRun(uint32_t variant,
+                          std::span<const uint32_t> fragments) const {
+  StepRun run;
+  run.number = variant;
+  const bool isOverlapped = overlapsOuter() && !fragments.empty();
+  run.microBatches.reserve(microBatches);
+  for (int64_t k = 0; k < int64_t(microBatches); ++k) {
+    plan::Role role = roleOf(k, microBatches, isOverlapped);
+    run.microBatches.push_back(
+        {role, isOuter(role) ? fragments.front() : variant});
+  }
+  if (!overlapsOuter())
+    for (uint32_t fragment : fragments)
+      run.behind.push_back({plan::Role::outer_update, fragment});
+  run.kind = kindOf(run.microBatches.back());
+  return run;
+}
+
+size_t StepPlan::numKinds() const {
+  return numVariants() + (overlapsOuter() ? outer->fragments : 0);
+}
+
+size_t StepPlan::kindOf(StepFunction function) const {
+  return isOuter(function.role) ? numVariants() + function.number
+                                : function.number;
+}
+
+bool StepPlan::isShared(StepFunction function) const {
+  if (overlapsOuter() && !isOuter(function.role))
+    return function.role != plan::Role::only_microbatch &&
+           function.role != plan::Role::last_microbatch;
+  return numVariants() > 1 && !isMicrobatch(function.role);
+}
+
+std::string StepPlan::nameOf(StepFunction function) const {
+  std::string name = plan::EnumNameRole(function.role);
+  bool isOneOfSeveral = isOuter(function.role)
+                            ? outer->fragments > 1
+                            : isMicrobatch(function.role) && numVariants() > 1;
+  return isOneOfSeveral ? name + "." + std::to_string(function.number) : name;
+}
+
+size_t StepPlan::memoryOfInput(size_t index) const {
+  const size_t count = numStepInputs(), variants = numVariants();
+  return index < count * variants ? (variants - 1) * count + index % count
+                                  : index;
+}
+
 bool StepPlan::trains() const {
   auto hasLoss = [this](const auto &function) {
     return !isEvaluation(function->role) &&

@@ -63,6 +63,38 @@ inline bool isMicrobatch(plan::Role role) {
          role == plan::Role::last_outer_microbatch;
 }
 
+/// Returns whether nothing is in flight at the beginning and the end of a
+/// function of that role, which runs between others.
+inline bool isSynchronized(plan::Role role) {
+  return isEvaluation(role) || role == plan::Role::outer_update;
+}
+
+/// A function of the plan: its role, and its number among the functions of that
+/// role. A micro-batch has the number of its variant of the step, a function
+/// that synchronizes nodes that of its fragment, and all others have 0.
+struct StepFunction {
+  plan::Role role;
+  uint32_t number = 0;
+};
+
+inline StepFunction toStepFunction(const plan::FunctionT &function) {
+  return {function.role, function.variant};
+}
+
+/// The functions that a step runs beside its update.
+struct StepRun {
+  /// The function of each micro-batch, in order.
+  std::vector<StepFunction> microBatches;
+  /// The functions after the update, each of which runs alone.
+  std::vector<StepFunction> behind;
+  /// The number of the step's variant. The proofs allow work in flight
+  /// between two steps if both have one number.
+  uint32_t number = 0;
+  /// The number of the kind of step, below StepPlan::numKinds. Steps of one
+  /// kind run the same functions until the update.
+  size_t kind = 0;
+};
+
 /// Returns the state of a bucket, or null.
 const plan::State *findState(const plan::BucketT &bucket, plan::StateRole role);
 /// Returns the number of different parts of a bucket.
@@ -132,6 +164,28 @@ struct StepPlan : plan::PlanT {
   /// 1. If outer updates overlap with steps, returns the fragment that is
   /// updated in the step's last micro-batch, if any.
   std::vector<uint32_t> outerFragments(int64_t step) const;
+  /// Returns the functions of a step of a variant, with the outer updates of
+  /// `fragments`.
+  StepRun stepRun(uint32_t variant, std::span<const uint32_t> fragments) const;
+  /// Returns the functions of step `step` of the job, counted from 1.
+  StepRun stepRun(uint32_t variant, int64_t step) const {
+    return stepRun(variant, outerFragments(step));
+  }
+  /// Returns the number of kinds of steps: one for each variant, and one for
+  /// each fragment whose outer update is in a micro-batch.
+  size_t numKinds() const;
+  /// Returns the kind of the steps that run a function. Pre: it is not shared.
+  size_t kindOf(StepFunction function) const;
+  /// Returns whether steps of several kinds run the function.
+  bool isShared(StepFunction function) const;
+  /// Returns, for example, "first_microbatch", or "first_microbatch.1" for one
+  /// of several variants.
+  std::string nameOf(StepFunction function) const;
+  /// Returns the index of the input that has the memory of input `index`: the
+  /// same input, or that of the greatest variant.
+  size_t memoryOfInput(size_t index) const;
+  /// Returns whether steps reduce gradients within a node only.
+  bool reducesWithinNodes() const { return outer != nullptr; }
   /// Returns whether outer updates run within micro-batches.
   bool overlapsOuter() const { return outer && outer->overlap; }
   /// Returns the number of ranks on an axis.
@@ -140,6 +194,9 @@ struct StepPlan : plan::PlanT {
   bool scalesLoss() const { return uses(plan::OpBody::unscale_gradients); }
   /// Returns whether losses are weighted by an input, `lossWeight`.
   bool weightsLoss() const { return !lossWeight.empty(); }
+  /// Returns whether steps need something that ranks have to agree on: a
+  /// variant, or the sum of weights.
+  bool hasNeeds() const { return numVariants() > 1 || weightsLoss(); }
   /// Returns the position of that input in `inputs`, the inputs of a variant or
   /// of the evaluation. Pre: losses are weighted, and the plan is checked.
   size_t weightIn(Inputs inputs) const;

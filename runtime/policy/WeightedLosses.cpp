@@ -64,7 +64,7 @@ WeightedLosses::problemOf(double total, const std::string &what) const {
 
 StepNeeds agreeOnNeeds(const StepPlan &plan, const StepNeeds &own,
                        const GatherOverRanks &gather) {
-  if (plan.numVariants() == 1 && !plan.weightsLoss())
+  if (!plan.hasNeeds())
     return {};
   const double numbers[] = {double(own.variant), own.weight};
   const std::vector<double> all =

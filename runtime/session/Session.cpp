@@ -319,7 +319,7 @@ void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
         if (plan.weightsLoss())
           weightLoss(microBatch, needs.weight, stats);
       },
-      needs.variant, plan.outerFragments(numSteps + 1));
+      plan.stepRun(needs.variant, numSteps + 1));
   stats.seconds = secondsSince(start);
   if (waited)
     stats.exposedSeconds = *device.backend->secondsWaited() - *waited;
@@ -382,7 +382,7 @@ RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
   RankStats stats;
   stats.learningRate = nextLearningRate();
   const size_t first = plan.inputs.size() - plan.evaluationInputs().size();
-  stats.losses = step->evaluate(batches, [&](int64_t batch) {
+  stats.losses = step->runModel(batches, [&](int64_t batch) {
     for (size_t i = first; i < plan.inputs.size(); ++i)
       fillInput(fill, i, i - first, batch);
     if (plan.weightsLoss())

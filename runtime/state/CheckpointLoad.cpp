@@ -359,7 +359,7 @@ void Loader::read(uint64_t seed) {
   for (size_t bucket = 0; bucket < updates.size(); ++bucket)
     step.setUpdateCount(bucket, updates[bucket]);
   if (hasOuter)
-    step.keepOuter();
+    step.keepStates(plan::StateRole::outer);
   readRandom(seed);
 }
 

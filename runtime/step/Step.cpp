@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "operators/OuterStates.h"
+#include "operators/StartStates.h"
 #include "step/StepImpl.h"
 
 #include <stdexcept>
@@ -29,24 +29,23 @@ void Step::Impl::execute(size_t index, ResultPool &memory) {
     throwIfBackendFailed();
 }
 
-void Step::Impl::call(plan::Role role, uint32_t fragment) {
-  size_t index = state.plan.indexOf(role, isOuter(role)        ? fragment
-                                          : isMicrobatch(role) ? variant
-                                                               : 0);
+void Step::Impl::call(StepFunction called) {
+  size_t index = state.plan.indexOf(called.role, called.number);
   const plan::FunctionT &function = *state.plan.functions[index];
-  ResultPool &memory = poolOf(role);
+  ResultPool &memory = poolOf(called.role);
   memory.beginFunction(state.plan.reservations[index], function.results);
   for (size_t op = function.first; op < function.end; ++op)
     execute(op, memory);
   memory.endFunction();
 }
 
-void Step::Impl::changeTo(uint32_t next) {
-  if (next != variant && lastEnd)
+void Step::Impl::changeTo(const StepRun &next) {
+  if (next.number != number && lastEnd)
     for (size_t stream = 0; stream < kNumStreams; ++stream)
       if (StreamId(stream) != StreamId::Compute)
         state.backend.wait(*lastEnd, StreamId(stream));
-  variant = next;
+  number = next.number;
+  kind = next.kind;
 }
 
 void Step::Impl::dropResults() {
@@ -55,78 +54,52 @@ void Step::Impl::dropResults() {
       state.slots[slot].reset();
 }
 
-void Step::call(plan::Role role, uint32_t fragment) {
+void Step::call(StepFunction function) {
   throwIfFailed();
   if (impl->recorder)
-    impl->recorder->beginFunction(impl->nameOf(role, fragment));
+    impl->recorder->beginFunction(impl->state.plan.nameOf(function));
   try {
-    impl->call(role, fragment);
+    impl->call(function);
   } catch (const std::exception &error) {
     impl->error = wrapError("", error);
   }
   throwIfFailed();
 }
 
-void Step::Impl::startOuter() {
-  if (!state.plan.outer || hasOuter)
-    return;
-  for (uint32_t bucket = 0; bucket < state.plan.buckets.size(); ++bucket)
-    if (OuterStates states(bucket, state); states.outer.defined())
-      states.outer.copy_(states.own());
-  hasOuter = true;
-}
-
 void Step::init() {
   ComputeScope scope(impl->pool(), impl->computeStream);
   impl->hostCopies.uploadAll();
-  impl->startOuter();
-  call(plan::Role::init);
+  startStates(impl->state, impl->kept);
+  call({plan::Role::init});
   impl->state.backend.synchronize();
   throwIfFailed();
   impl->hostCopies.clear();
 }
 
-namespace {
-
-/// Returns the role of the function that runs micro-batch k of a step. The last
-/// one may contain an outer update.
-plan::Role roleOf(int64_t k, int64_t microBatches, bool overlapsOuter) {
-  if (microBatches == 1)
-    return overlapsOuter ? plan::Role::only_outer_microbatch
-                         : plan::Role::only_microbatch;
-  if (k == 0)
-    return plan::Role::first_microbatch;
-  if (k + 1 < microBatches)
-    return plan::Role::next_microbatch;
-  return overlapsOuter ? plan::Role::last_outer_microbatch
-                       : plan::Role::last_microbatch;
-}
-
-} // namespace
-
-void Step::updateOuter(uint32_t fragment) {
+void Step::runAlone(StepFunction function) {
   StepState &state = impl->state;
-  ResultPool &memory = impl->outerPool;
+  ResultPool &memory = impl->poolOf(function.role);
   // The proofs guarantee that nothing else is in flight here.
   state.backend.synchronize();
   memory.beginStep();
   {
     ComputeScope scope(memory, impl->computeStream);
-    call(plan::Role::outer_update, fragment);
+    call(function);
   }
   state.backend.synchronize();
   throwIfFailed();
   memory.endStep();
 }
 
-void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
-               std::span<const uint32_t> fragments) {
+void Step::run(const std::function<void(int64_t)> &fillInputs) {
+  run(fillInputs, impl->state.plan.stepRun(0, std::span<const uint32_t>()));
+}
+
+void Step::run(const std::function<void(int64_t)> &fillInputs,
+               const StepRun &functions) {
   StepState &state = impl->state;
   const StepPlan &plan = state.plan;
-  impl->changeTo(variant);
-  impl->overlapped.reset();
-  if (plan.overlapsOuter() && !fragments.empty())
-    impl->overlapped = fragments.front();
+  impl->changeTo(functions);
   state.losses.beginStep();
   if (impl->recorder)
     impl->recorder->beginStep();
@@ -138,19 +111,17 @@ void Step::run(const std::function<void(int64_t)> &fillInputs, uint32_t variant,
     fillInputs(k);
     ComputeScope scope(impl->pool(), impl->computeStream);
     impl->hostCopies.uploadInputs(impl->filling);
-    call(roleOf(k, plan.microBatches, impl->overlapped.has_value()),
-         impl->overlapped.value_or(0));
+    call(functions.microBatches[k]);
   }
   state.skipsUpdates =
       state.onNonfinite == OnNonfinite::Skip && impl->isLossNonfinite();
   {
     ComputeScope scope(impl->pool(), impl->computeStream);
-    call(plan::Role::update);
+    call({plan::Role::update});
   }
   impl->checkGradients();
-  if (!plan.overlapsOuter())
-    for (uint32_t fragment : fragments)
-      updateOuter(fragment);
+  for (StepFunction function : functions.behind)
+    runAlone(function);
   if (!impl->isOnCpu())
     state.backend.record(
         impl->lastEnd.emplace(impl->eventOfStep(state.losses.newest())),

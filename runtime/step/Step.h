@@ -97,10 +97,9 @@ public:
   /// Sets that number. Before `init` only.
   void setUpdateCount(size_t bucket, int64_t count);
 
-  /// Lets outer steps continue from the outer parameters that were written to
-  /// their regions. Otherwise `init` copies this rank's parameters. Before
-  /// `init` only.
-  void keepOuter();
+  /// Keeps states of `role` that were written to their regions, although `init`
+  /// would make them copies of this rank's parameters. Before `init` only.
+  void keepStates(plan::StateRole role);
 
   /// Sets the learning rate from the next step on.
   void setLearningRate(double rate);
@@ -118,27 +117,27 @@ public:
   /// Runs the initialization, once, before the first step and after the shards
   /// are filled.
   void init();
-  /// Runs one optimizer step of a variant; calls `fillInputs(k)` before
-  /// micro-batch k, which has that variant's inputs. Then synchronizes the
-  /// nodes by the outer updates of `fragments`; if they overlap, by the update
-  /// of the one fragment, in the last micro-batch. On the CPU, and with a
-  /// recorder, all work is done when it returns. On a GPU the work is issued
-  /// without any wait. At most kMostUnread steps may have unread losses.
+  /// Runs one optimizer step of these functions of the plan; calls
+  /// `fillInputs(k)` before micro-batch k. On the CPU, and with a recorder, all
+  /// work is done when it returns. On a GPU the work is issued without any
+  /// wait. At most kMostUnread steps may have unread losses.
   void run(const std::function<void(int64_t microBatch)> &fillInputs,
-           uint32_t variant = 0, std::span<const uint32_t> fragments = {});
+           const StepRun &functions);
+  /// Does the same with the functions of the first variant alone.
+  void run(const std::function<void(int64_t microBatch)> &fillInputs);
   /// Records no more, so that later steps are as those of a step without a
   /// recorder. To be called between two steps.
   void stopRecording();
-  /// Synchronizes the nodes by the outer update of a fragment, between steps,
-  /// and waits for it.
-  void updateOuter(uint32_t fragment);
+  /// Runs a function between steps, while nothing else is in flight, and waits
+  /// for it.
+  void runAlone(StepFunction function);
   /// Runs the model on `batches` batches without a step, and returns their
   /// losses, for which it waits. The plan must have functions for it. Calls
   /// `fillInputs(k)` before batch k. All steps must have been read. Leaves
   /// parameters, optimizer states, buffers and the random state as they were;
-  /// each evaluation draws the same random numbers.
+  /// each call draws the same random numbers.
   std::vector<double>
-  evaluate(int64_t batches,
+  runModel(int64_t batches,
            const std::function<void(int64_t batch)> &fillInputs);
   /// Returns the micro-batches' losses of the oldest unread step. Waits for
   /// that step and, if it is the last one, for all work.
@@ -177,8 +176,8 @@ public:
 
 private:
   struct Impl;
-  void call(plan::Role role, uint32_t fragment = 0);
-  double evaluateBatch(plan::Role role);
+  void call(StepFunction function);
+  double runBatch(StepFunction function);
   void throwIfFailed() const;
 
   std::unique_ptr<Impl> impl;

@@ -31,7 +31,7 @@ std::span<std::byte> Step::master(size_t bucket) {
           ->buf());
 }
 
-void Step::keepOuter() { impl->hasOuter = true; }
+void Step::keepStates(plan::StateRole role) { impl->kept.insert(role); }
 
 std::span<std::byte> Step::region(const plan::Buf &buf) {
   StepState &state = impl->state;

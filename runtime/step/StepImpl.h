@@ -2,8 +2,8 @@
 //
 // The state of a step, for the files of this folder that define its members.
 // StepSetup.cpp makes it, StepAccess.cpp has inputs, settings and the states
-// for checkpoints, Step.cpp runs steps, StepEvaluation.cpp runs evaluations,
-// and StepResults.cpp reads losses and checks gradients.
+// for checkpoints, Step.cpp runs steps, StepEvaluation.cpp the model between
+// steps, and StepResults.cpp reads losses and checks gradients.
 #pragma once
 
 #include "memory/Pool.h"
@@ -21,7 +21,9 @@
 #include <array>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/StreamGuard.h>
+#include <map>
 #include <optional>
+#include <set>
 
 namespace fcdp {
 
@@ -29,43 +31,20 @@ struct Step::Impl {
   Impl(const StepObject &object, Backend &backend, const StepSetup &options);
 
   bool isOnCpu() const { return state.device.is_cpu(); }
-  /// Returns, for example, "first_microbatch", or "first_microbatch.1" for one
-  /// of several variants.
-  std::string nameOf(plan::Role role, uint32_t fragment) const {
-    std::string name = plan::EnumNameRole(role);
-    if (isOuter(role))
-      return state.plan.outer->fragments > 1
-                 ? name + "." + std::to_string(fragment)
-                 : name;
-    if (state.plan.numVariants() > 1 && isMicrobatch(role))
-      return name + "." + std::to_string(variant);
-    return name;
-  }
   c10::Allocator &systemMemory() const {
     return isOnCpu() ? routeCpuAllocations()
                      : static_cast<c10::Allocator &>(*gpuMemory);
   }
-  /// Returns the pool for results of steps of the current variant, or of steps
-  /// with that outer update in them.
-  ResultPool &pool() const { return outerPoolOf(overlapped); }
-  ResultPool &outerPoolOf(std::optional<uint32_t> fragment) const {
-    return *pools[fragment ? state.plan.numVariants() + *fragment : variant];
-  }
+  /// Returns the pool for results of steps of the current kind.
+  ResultPool &pool() const { return *pools[kind]; }
   /// Returns the pool for results of a function.
   ResultPool &poolOf(plan::Role role) {
-    switch (role) {
-    case plan::Role::first_evaluation:
-      return firstPool;
-    case plan::Role::next_evaluation:
-      return nextPool;
-    case plan::Role::outer_update:
-      return outerPool;
-    default:
-      return pool();
-    }
+    auto own = ownPools.find(role);
+    return own == ownPools.end() ? pool() : own->second;
   }
-  /// Returns the set of inputs of an evaluation, which follows those of steps.
-  size_t evaluationSet() const {
+  /// Returns the set of inputs of functions that run between steps, which
+  /// follows those of steps.
+  size_t setBetweenSteps() const {
     return kMostUnread * object.plan().microBatches;
   }
   /// Returns an event of the backend that no plan uses.
@@ -79,18 +58,12 @@ struct Step::Impl {
   void execute(size_t index, ResultPool &memory);
   /// Drops results of operators, which nothing reads any more.
   void dropResults();
-  /// Changes the variant from the next step on. Other streams than compute
-  /// begin a step while compute ends the one before, which is proved only for
-  /// steps of one variant.
-  void changeTo(uint32_t next);
-  /// Runs the operations of a function. A function that synchronizes nodes is
-  /// chosen by `fragment`, and a micro-batch by the current variant.
-  void call(plan::Role role, uint32_t fragment = 0);
-  /// Sets the outer parameters to those of the job, once.
-  void startOuter();
-  /// Returns whether steps of several kinds run the function, so that its
-  /// results are in different pools.
-  bool isShared(const plan::FunctionT &function) const;
+  /// Changes to the step of another number. Other streams than compute begin a
+  /// step while compute ends the one before, which is proved only for steps of
+  /// one number.
+  void changeTo(const StepRun &next);
+  /// Runs the operations of a function.
+  void call(StepFunction function);
   /// Groups operations that may be in graphs into segments.
   void makeSegments(GraphCapture &capture);
   /// Waits until the oldest unread step has ended, on a GPU.
@@ -116,23 +89,18 @@ struct Step::Impl {
   const std::function<uint64_t()> usedBytes;
   /// Bytes of the device in use after the last step was issued.
   uint64_t usedInStep = 0;
-  /// The pools for results of steps by variant, followed by the pools for steps
-  /// with an outer update in them by fragment. Each records its own
-  /// allocations.
+  /// The pools for results of steps by kind. Each records its own allocations.
   std::vector<std::unique_ptr<ResultPool>> pools;
-  /// The variant of the step that runs, or of the last one.
-  uint32_t variant = 0;
-  /// The fragment whose outer update is in the last micro-batch of that step.
-  std::optional<uint32_t> overlapped;
+  /// The number and the kind (StepRun) of the step that runs, or of the last
+  /// one.
+  uint32_t number = 0;
+  size_t kind = 0;
   /// Recorded at the end of the last step, on a GPU.
   std::optional<uint32_t> lastEnd;
-  /// The pools of the first batch of an evaluation, and of the others. Each
-  /// records its own allocations.
-  ResultPool firstPool, nextPool;
-  /// The pool of outer updates, whose operations allocate nothing from it.
-  ResultPool outerPool;
-  /// Whether the outer parameters have been set.
-  bool hasOuter = false;
+  /// The pools of functions that run alone. Each records its own allocations.
+  std::map<plan::Role, ResultPool> ownPools;
+  /// The roles of states that `init` leaves as they are.
+  std::set<plan::StateRole> kept;
   /// Null if steps continue with any gradients and do not clip them.
   std::unique_ptr<GradientCheck> gradientCheck;
   /// Whether each unread step was skipped.
@@ -142,8 +110,10 @@ struct Step::Impl {
   std::optional<double> gradientNorm;
   /// Index of the set of inputs that the caller fills.
   size_t filling = 0;
-  /// The random state at the beginning of an evaluation.
-  uint64_t evaluationSeed = 0;
+  /// The seed of this rank.
+  uint64_t seed = 0;
+  /// The losses of the batch that a function runs between steps.
+  LossLog otherLosses;
   std::vector<std::unique_ptr<PreparedOp>> ops;
   std::vector<std::unique_ptr<GraphSegment>> segments;
   /// The first error.

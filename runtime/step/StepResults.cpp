@@ -67,7 +67,9 @@ Step::Memory Step::memory() const {
     return {impl->usedInStep, uint64_t(stats.num_device_alloc)};
   }
   uint64_t bytes = state.plan.deviceBytes, systemAllocations = 0;
-  std::vector<const ResultPool *> pools = {&impl->firstPool, &impl->nextPool};
+  std::vector<const ResultPool *> pools;
+  for (const auto &[role, pool] : impl->ownPools)
+    pools.push_back(&pool);
   for (const auto &pool : impl->pools) {
     pools.push_back(pool.get());
     systemAllocations += pool->systemAllocations();
@@ -75,11 +77,9 @@ Step::Memory Step::memory() const {
   for (const ResultPool *one : pools)
     bytes = std::max<uint64_t>(bytes, one->regionBytes());
   bytes += impl->pool().systemBytes();
-  // The inputs of smaller variants are inside those of the greatest.
-  const size_t first =
-      (state.plan.numVariants() - 1) * state.plan.numStepInputs();
-  for (size_t i = first; i < state.inputs.size(); ++i)
-    bytes += state.inputs[i].nbytes();
+  for (size_t i = 0; i < state.inputs.size(); ++i)
+    if (state.plan.memoryOfInput(i) == i)
+      bytes += state.inputs[i].nbytes();
   for (const at::Tensor &buffer : state.buffers)
     bytes += buffer.nbytes();
   return {bytes, systemAllocations};

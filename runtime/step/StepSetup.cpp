@@ -47,8 +47,7 @@ at::Tensor bindSlot(const plan::SlotT &slot, StepState &state) {
   return {};
 }
 
-/// Makes the inputs. The inputs of a variant share the memory of the greatest
-/// variant's.
+/// Makes the inputs, some of which share memory.
 void makeInputs(StepState &state) {
   const StepPlan &plan = state.plan;
   auto make = [&](const plan::InputT &input) {
@@ -56,17 +55,18 @@ void makeInputs(StepState &state) {
                      at::TensorOptions(toScalarType(toDType(input.dtype)))
                          .device(state.device));
   };
-  std::vector<at::Tensor> greatest;
-  for (const auto &input : plan.greatestInputs())
-    greatest.push_back(make(*input));
-  for (uint32_t variant = 0; variant < plan.numVariants(); ++variant)
-    for (size_t i = 0; i < greatest.size(); ++i) {
-      const Shape &shape = plan.stepInputs(variant)[i]->shape;
-      state.inputs.push_back(
-          greatest[i].view(-1).narrow(0, 0, numElements(shape)).view(shape));
+  state.inputs.resize(plan.inputs.size());
+  for (size_t i = 0; i < state.inputs.size(); ++i)
+    if (plan.memoryOfInput(i) == i)
+      state.inputs[i] = make(*plan.inputs[i]);
+  for (size_t i = 0; i < state.inputs.size(); ++i)
+    if (size_t whole = plan.memoryOfInput(i); whole != i) {
+      const Shape &shape = plan.inputs[i]->shape;
+      state.inputs[i] = state.inputs[whole]
+                            .view(-1)
+                            .narrow(0, 0, numElements(shape))
+                            .view(shape);
     }
-  for (const auto &input : plan.evaluationInputs())
-    state.inputs.push_back(make(*input));
 }
 
 void makeBuffers(StepState &state, std::span<const std::byte> constants) {
@@ -121,14 +121,12 @@ Step::Impl::Impl(const StepObject &object, Backend &backend,
             .device = deviceOf(options.cuda)},
       hostCopies(state),
       gpuMemory(options.cuda ? options.cuda->memory : nullptr),
-      usedBytes(options.cuda ? options.cuda->usedBytes : nullptr),
-      firstPool(arena(), systemMemory()), nextPool(arena(), systemMemory()),
-      outerPool(arena(), systemMemory()) {
+      usedBytes(options.cuda ? options.cuda->usedBytes : nullptr) {
   const StepPlan &plan = state.plan;
-  size_t kinds = plan.numVariants();
-  if (plan.overlapsOuter())
-    kinds += plan.outer->fragments;
-  for (size_t i = 0; i < kinds; ++i)
+  for (const auto &function : plan.functions)
+    if (isSynchronized(function->role))
+      ownPools.try_emplace(function->role, arena(), systemMemory());
+  for (size_t i = 0; i < plan.numKinds(); ++i)
     pools.push_back(std::make_unique<ResultPool>(arena(), systemMemory()));
 }
 
@@ -137,8 +135,8 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
   const StepPlan &plan = object.plan();
   if (options.cuda)
     at::globalContext().lazyInitDevice(at::kCUDA);
-  impl->evaluationSeed = options.seed + worldRank(plan.mesh, options.place);
-  at::manual_seed(impl->evaluationSeed);
+  impl->seed = options.seed + worldRank(plan.mesh, options.place);
+  at::manual_seed(impl->seed);
   StepState &state = impl->state;
   at::NoGradGuard noGrad;
   StreamScope streamScope(impl->computeStream);
@@ -153,7 +151,7 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
     state.slots.push_back(bindSlot(*slot, state));
   state.stack.reserve(kStackReserve);
   state.losses.reserve(kMostUnread, plan.microBatches, state.device);
-  state.evaluated.reserve(1, 1, state.device);
+  impl->otherLosses.reserve(1, 1, state.device);
   state.onNonfinite = options.onNonfinite;
   state.learningRate = plan.learningRate();
   for (size_t i = 0; i < plan.ops.size(); ++i) {
@@ -190,32 +188,23 @@ void Step::stopRecording() {
 Step::~Step() = default;
 
 /// Returns the function that has operation `op`.
-static const plan::FunctionT &findFunction(const StepPlan &plan, size_t op) {
+static StepFunction findFunction(const StepPlan &plan, size_t op) {
   auto found = std::find_if(plan.functions.begin(), plan.functions.end(),
                             [&](const auto &f) { return op < f->end; });
-  return **found;
-}
-
-bool Step::Impl::isShared(const plan::FunctionT &function) const {
-  if (object.plan().overlapsOuter() && !isOuter(function.role))
-    return function.role != plan::Role::only_microbatch &&
-           function.role != plan::Role::last_microbatch;
-  return object.plan().numVariants() > 1 && !isMicrobatch(function.role);
+  return toStepFunction(**found);
 }
 
 void Step::Impl::makeSegments(GraphCapture &capture) {
   const StepPlan &plan = object.plan();
   for (OpRange range : findSegments(plan)) {
-    const plan::FunctionT &function = findFunction(plan, range.first);
-    if (isShared(function))
+    StepFunction function = findFunction(plan, range.first);
+    if (plan.isShared(function))
       continue;
     auto first = ops.begin() + range.first, end = ops.begin() + range.end;
     std::vector<std::unique_ptr<PreparedOp>> own(std::make_move_iterator(first),
                                                  std::make_move_iterator(end));
     segments.push_back(std::make_unique<GraphSegment>(
-        plan, range, std::move(own), capture,
-        isOuter(function.role) ? outerPoolOf(function.variant)
-                               : *pools[function.variant]));
+        plan, range, std::move(own), capture, *pools[plan.kindOf(function)]));
     for (size_t i = 0; first + i < end; ++i)
       first[i] = std::make_unique<InSegment>(*segments.back(), i);
   }

@@ -36,13 +36,6 @@ void CollectiveScratch::reserve(size_t ranks) {
 
 namespace {
 
-MessageCodec &codecOf(const Collective &collective,
-                      CollectiveScratch &scratch) {
-  if (!scratch.codec || !collective.messages)
-    refuse(collective, "the backend was given no memory for coded messages");
-  return *scratch.codec;
-}
-
 /// Makes `decode` decode the message of the group's rank `from`, and names the
 /// rank in its error.
 template <typename Decode>
@@ -64,17 +57,15 @@ void decodeFrom(const Transport &transport, const Collective &collective,
 /// the same message.
 void gatherDifferences(Transport &transport, const Collective &collective,
                        CollectiveScratch &scratch) {
-  MessageCodec &codec = codecOf(collective, scratch);
-  const MessageCoding coding{collective.code, collective.inType,
-                             collective.generation};
-  const size_t bytes = collective.bytes, most = codedCapacity(bytes);
+  WireCodec &codec = scratch.codec;
+  codec.check(collective);
+  const size_t bytes = collective.bytes, most = codec.bytes(collective, bytes);
   auto messageOf = [&](uint32_t rank) {
     return std::span(collective.messages + rank * most, most);
   };
   const uint32_t own = transport.rank();
   const size_t length =
-      codec.encode(coding, {collective.in, bytes},
-                   collective.reference + own * bytes, messageOf(own));
+      codec.encode(collective, own, {collective.in, bytes}, messageOf(own));
   scratch.sends.clear();
   scratch.recvs.clear();
   for (uint32_t distance = 1; distance < transport.size(); ++distance) {
@@ -87,8 +78,7 @@ void gatherDifferences(Transport &transport, const Collective &collective,
                      channelOf(collective));
   for (const Recv &recv : scratch.recvs)
     decodeFrom(transport, collective, recv.peer, [&] {
-      codec.decode(coding, {recv.data, recv.bytes},
-                   collective.reference + recv.peer * bytes,
+      codec.decode(collective, recv.peer, {recv.data, recv.bytes},
                    {collective.out + recv.peer * bytes, bytes});
     });
   if (collective.out + own * bytes != collective.in)
@@ -111,13 +101,12 @@ void exchangeChunks(Transport &transport, const Collective &collective,
                      channelOf(collective));
 }
 
-/// Does the same with messages. `encode` fills the message for a peer and
-/// returns its length; `decode` decodes a peer's message. A message has at most
-/// `most` bytes.
-template <typename Encode, typename Decode>
+/// Does the same with messages.
 void exchangeMessages(Transport &transport, const Collective &collective,
-                      CollectiveScratch &scratch, size_t most, Encode encode,
-                      Decode decode) {
+                      CollectiveScratch &scratch, size_t chunkBytes) {
+  WireCodec &codec = scratch.codec;
+  codec.check(collective);
+  const size_t most = codec.bytes(collective, chunkBytes);
   auto messageAt = [&](size_t place) {
     return std::span(collective.messages + place * most, most);
   };
@@ -126,7 +115,9 @@ void exchangeMessages(Transport &transport, const Collective &collective,
   for (uint32_t distance = 1; distance < transport.size(); ++distance) {
     uint32_t to = peerAt(transport, distance);
     uint32_t from = peerAt(transport, transport.size() - distance);
-    size_t length = encode(to, messageAt(to));
+    size_t length = codec.encode(collective, to,
+                                 {collective.in + to * chunkBytes, chunkBytes},
+                                 messageAt(to));
     scratch.sends.push_back({to, messageAt(to).data(), length});
     scratch.recvs.push_back(
         {from, messageAt(transport.size() + from).data(), most});
@@ -135,49 +126,10 @@ void exchangeMessages(Transport &transport, const Collective &collective,
                      channelOf(collective));
   for (const Recv &recv : scratch.recvs)
     decodeFrom(transport, collective, recv.peer, [&] {
-      decode(recv.peer, std::span<const std::byte>(recv.data, recv.bytes));
+      codec.decode(collective, recv.peer, {recv.data, recv.bytes},
+                   {collective.scratch + recv.peer * chunkBytes, chunkBytes});
     });
-}
-
-void exchangeCoded(Transport &transport, const Collective &collective,
-                   CollectiveScratch &scratch, size_t chunkBytes) {
-  MessageCodec &codec = codecOf(collective, scratch);
-  const MessageCoding coding{collective.code, collective.inType};
-  exchangeMessages(
-      transport, collective, scratch, codedCapacity(chunkBytes),
-      [&](uint32_t to, std::span<std::byte> message) {
-        return codec.encode(coding,
-                            {collective.in + to * chunkBytes, chunkBytes},
-                            nullptr, message);
-      },
-      [&](uint32_t from, std::span<const std::byte> message) {
-        codec.decode(coding, message, nullptr,
-                     {collective.scratch + from * chunkBytes, chunkBytes});
-      });
-}
-
-/// Exchanges quantised values, and keeps the errors of their messages.
-void exchangeQuantized(Transport &transport, const Collective &collective,
-                       CollectiveScratch &scratch, size_t chunkBytes) {
-  if (!collective.messages || !collective.residual)
-    refuse(collective, "the backend was given no memory for quantised values");
-  const size_t count = chunkBytes / byteSize(collective.inType);
-  const Quantization quantization{collective.code, collective.inType};
-  exchangeMessages(
-      transport, collective, scratch,
-      quantizedBytes(formatOf(collective.code), count),
-      [&](uint32_t to, std::span<std::byte> message) {
-        quantize(quantization, {collective.in + to * chunkBytes, chunkBytes},
-                 {collective.residual + to * count, count}, message);
-        return message.size();
-      },
-      [&](uint32_t from, std::span<const std::byte> message) {
-        dequantize(quantization, message,
-                   {collective.scratch + from * chunkBytes, chunkBytes});
-      });
-  for (const PaddingRange &padding :
-       std::span(collective.padding, collective.numPaddings))
-    std::fill_n(collective.residual + padding.first, padding.elements, 0.0f);
+  codec.clearPadding(collective);
 }
 
 } // namespace
@@ -216,11 +168,8 @@ void reduceScatter(Transport &transport, const Collective &collective,
                            " ranks as nodes of " + std::to_string(locals));
   if (collective.code == WireCode::Raw || chunkBytes == 0)
     exchangeChunks(transport, collective, scratch, chunkBytes);
-  else if (collective.code == WireCode::Int8 ||
-           collective.code == WireCode::Int4)
-    exchangeQuantized(transport, collective, scratch, chunkBytes);
   else
-    exchangeCoded(transport, collective, scratch, chunkBytes);
+    exchangeMessages(transport, collective, scratch, chunkBytes);
 
   // Rank l N + n of the world is local rank l of node n.
   const size_t nodes = ranks / locals;

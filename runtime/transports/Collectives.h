@@ -5,8 +5,7 @@
 // bytes.
 #pragma once
 
-#include "codec/MessageCodec.h"
-#include "codec/Quantizer.h"
+#include "codec/WireCodec.h"
 #include "core/Backend.h"
 #include "transports/Transport.h"
 
@@ -18,10 +17,12 @@ struct CollectiveScratch {
   std::vector<Send> sends;
   std::vector<Recv> recvs;
   std::vector<const std::byte *> chunks;
-  /// The codec of messages. Null unless the plan has coded collectives.
-  std::unique_ptr<MessageCodec> codec;
+  /// The codec of messages.
+  WireCodec codec;
 
   void reserve(size_t ranks);
+  /// Allocates what collectives with messages need.
+  void reserveMessages() { codec.reserve(); }
 };
 
 /// Run the collective that `Collective` describes. Throw TransportError, also

@@ -74,7 +74,7 @@ bool TrainingRun::resume() {
     print("note: this checkpoint has no digests, as an older release saved it; "
           "its contents were not compared with anything");
   for (const std::string &change :
-       describeChanges(loaded->changes, session.plan().outer != nullptr))
+       describeChanges(loaded->changes, session.plan().reducesWithinNodes()))
     print(change);
   auto job = nlohmann::json::parse(loaded->job);
   const std::string origin = loaded->path + "/" + kIndexName + ".job";

@@ -107,7 +107,7 @@ protected:
   const at::Tensor &call(const std::string &callee, const std::string &overload,
                          Args args, std::vector<int32_t> results = {4}) {
     op = makeCall(callee, overload, args, std::move(results));
-    prepare(op, state)->run(state);
+    prepare(op, "", state)->run(state);
     return state.slots[4];
   }
 
@@ -132,12 +132,12 @@ protected:
 TEST_F(AtenCallTest, RefusesAViewThatThePlanTakesForNewMemory) {
   op = makeCall("aten::t", "", {{"self", t(0)}}, {4});
   op.alias = plan::Alias::fresh;
-  EXPECT_THROW(prepare(op, state), std::runtime_error);
+  EXPECT_THROW(prepare(op, "", state), std::runtime_error);
   op.alias = plan::Alias::unknown;
-  EXPECT_NO_THROW(prepare(op, state));
+  EXPECT_NO_THROW(prepare(op, "", state));
   op = makeCall("aten::neg", "", {{"self", t(0)}}, {4});
   op.alias = plan::Alias::fresh;
-  EXPECT_NO_THROW(prepare(op, state));
+  EXPECT_NO_THROW(prepare(op, "", state));
 }
 
 TEST_F(AtenCallTest, TensorsAndDefaults) {
@@ -228,7 +228,7 @@ TEST_F(AtenCallTest, ListOfTensors) {
 
 TEST_F(AtenCallTest, ListsLetGoOfTheirTensors) {
   op = makeCall("aten::cat", "", {{"tensors", tensors({0, 1})}}, {4});
-  auto prepared = prepare(op, state);
+  auto prepared = prepare(op, "", state);
   prepared->run(state);
   EXPECT_EQ(state.slots[1].use_count(), 1u);
   prepared->run(state);
@@ -308,7 +308,7 @@ TEST_F(AtenCallTest, StringsAndFloats) {
 TEST_F(AtenCallTest, DropsWhatIsFree) {
   op = makeCall("aten::neg", "", {{"self", t(0)}}, {4});
   op.free = {0};
-  prepare(op, state)->run(state);
+  prepare(op, "", state)->run(state);
   EXPECT_FALSE(state.slots[0].defined());
 }
 

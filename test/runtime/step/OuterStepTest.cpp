@@ -194,7 +194,7 @@ TEST_P(OuterStepTest, MovesTheOuterParametersAndGoesOnFromThem) {
     Floats before = outer(), reached = own(), expected = before;
     Floats sum = rounded(random(), GetParam().isSentNarrow);
     write(at(kSum), GetParam().isSentNarrow, sum);
-    step->updateOuter(0);
+    step->runAlone({plan::Role::outer_update});
     for (int64_t j = 0; j < kElements; ++j)
       expected[j] -= reached[j];
     EXPECT_EQ(read(at(kDifference), GetParam().isSentNarrow),
@@ -207,7 +207,7 @@ TEST_P(OuterStepTest, KeepsThoseOfACheckpoint) {
   setOwn(random());
   Floats saved = random();
   write(backend->host.data() + kOuter, false, saved);
-  step->keepOuter();
+  step->keepStates(plan::StateRole::outer);
   step->init();
   EXPECT_EQ(outer(), saved);
 }

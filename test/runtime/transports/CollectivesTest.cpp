@@ -123,7 +123,7 @@ struct CodedBuffers {
       : in(count), out(ranks * count), cache(ranks * count),
         messages(codedReductionBytes(ranks, 2 * count)) {
     scratch.reserve(ranks);
-    scratch.codec = std::make_unique<MessageCodec>();
+    scratch.codec.reserve();
   }
 
   Collective gather(uint64_t generation) {
@@ -231,7 +231,7 @@ TEST(Collectives, CodedReductionsHaveTheBitsOfRawOnes) {
 TEST(Collectives, CodedMessagesNeedMemory) {
   SingleTransport single(0);
   CodedBuffers buffers(1, 10);
-  buffers.scratch.codec.reset();
+  buffers.scratch.codec = {};
   EXPECT_THROW(allGather(single, buffers.gather(0), buffers.scratch),
                std::runtime_error);
 }

@@ -10,9 +10,7 @@ namespace fcdp::run {
 
 /// Returns whether ranks agree on the requirements of a step, for which they
 /// read the rows of all its micro-batches before it.
-inline bool mustAgree(const StepPlan &plan) {
-  return plan.numVariants() > 1 || plan.weightsLoss();
-}
+inline bool mustAgree(const StepPlan &plan) { return plan.hasNeeds(); }
 
 /// Returns the requirements of a step's rows on world rank `rank`. `rows` has
 /// all inputs of micro-batch 0, then those of micro-batch 1, and so on. Throws

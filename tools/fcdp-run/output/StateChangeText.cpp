@@ -4,7 +4,7 @@
 namespace fcdp::run {
 
 std::vector<std::string> describeChanges(const StateChanges &changes,
-                                         bool hasOuterSteps) {
+                                         bool reducesWithinNodes) {
   std::vector<std::string> lines;
   if (size_t started = changes.masters.started)
     lines.push_back("the checkpoint has no masters of " +
@@ -34,7 +34,8 @@ std::vector<std::string> describeChanges(const StateChanges &changes,
         "the checkpoint is of other nodes, which trained by themselves: the "
         "job goes on from their common outer parameters, and with the "
         "optimizer's states of " +
-        std::string(hasOuterSteps ? "one of them for each node" : "the first"));
+        std::string(reducesWithinNodes ? "one of them for each node"
+                                       : "the first"));
   if (changes.residuals.areMoved)
     lines.push_back(
         "the checkpoint is of other nodes or another layout: the residuals of "

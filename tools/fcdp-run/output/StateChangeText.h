@@ -10,9 +10,9 @@
 
 namespace fcdp::run {
 
-/// Returns a sentence for each difference. `hasOuterSteps` is true if the step
-/// has outer steps.
+/// Returns a sentence for each difference. `reducesWithinNodes` is true if
+/// nodes train by themselves.
 std::vector<std::string> describeChanges(const StateChanges &changes,
-                                         bool hasOuterSteps);
+                                         bool reducesWithinNodes);
 
 } // namespace fcdp::run

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "codec/WireCodec.h"
+
+#include "codec/Quantizer.h"
+
+#include <algorithm>
+#include <string>
+
+namespace fcdp {
+namespace {
+
+bool isQuantized(const Collective &collective) {
+  return collective.code == WireCode::Int8 || collective.code == WireCode::Int4;
+}
+
+MessageCoding codingOf(const Collective &collective) {
+  return {collective.code, collective.inType, collective.generation};
+}
+
+/// Returns the values that the part was gathered with before, or null.
+const std::byte *referenceOf(const Collective &collective, size_t part,
+                             size_t bytes) {
+  return collective.reference ? collective.reference + part * bytes : nullptr;
+}
+
+} // namespace
+
+void WireCodec::check(const Collective &collective) const {
+  bool isReady = isQuantized(collective)
+                     ? collective.messages && collective.residual
+                     : collective.messages && lossless;
+  if (!isReady)
+    throw std::runtime_error(
+        std::string(collective.what) +
+        ": the backend was given no memory for " +
+        (isQuantized(collective) ? "quantised values" : "coded messages"));
+}
+
+size_t WireCodec::bytes(const Collective &collective, size_t valueBytes) const {
+  return isQuantized(collective)
+             ? quantizedBytes(formatOf(collective.code),
+                              valueBytes / byteSize(collective.inType))
+             : codedCapacity(valueBytes);
+}
+
+size_t WireCodec::encode(const Collective &collective, size_t part,
+                         std::span<const std::byte> values,
+                         std::span<std::byte> message) {
+  if (!isQuantized(collective))
+    return lossless->encode(codingOf(collective), values,
+                            referenceOf(collective, part, values.size()),
+                            message);
+  const size_t count = values.size() / byteSize(collective.inType);
+  quantize({collective.code, collective.inType}, values,
+           {collective.residual + part * count, count}, message);
+  return message.size();
+}
+
+void WireCodec::decode(const Collective &collective, size_t part,
+                       std::span<const std::byte> message,
+                       std::span<std::byte> values) {
+  if (isQuantized(collective))
+    dequantize({collective.code, collective.inType}, message, values);
+  else
+    lossless->decode(codingOf(collective), message,
+                     referenceOf(collective, part, values.size()), values);
+}
+
+void WireCodec::clearPadding(const Collective &collective) const {
+  if (isQuantized(collective))
+    for (const PaddingRange &padding :
+         std::span(collective.padding, collective.numPaddings))
+      std::fill_n(collective.residual + padding.first, padding.elements, 0.0f);
+}
+
+} // namespace fcdp

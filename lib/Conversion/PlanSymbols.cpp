@@ -170,7 +170,8 @@ static LogicalResult fillBuckets(plan::PlanT &plan, ModuleOp module,
         stringifySharding(bucket.getSharding()), plan::EnumNamesSharding());
     out.shardElements = getStateType(bucket, StateRole::shard, getMesh(module))
                             .getNumElements();
-    out.maxSide = bucket.getMaxSide().value_or(0);
+    if (std::optional<int64_t> side = bucket.getMaxSide())
+      out.maxSide = *side;
     Type reduce = reduceTypes.lookup(bucket.getSymNameAttr());
     if (failed(setDType(out.storage, bucket.getStorage(), bucket)) ||
         failed(setDType(out.wire, bucket.getWire(), bucket)) ||

@@ -225,8 +225,8 @@ public:
       : settings(settings),
         isNarrow(shard.parameter.scalar_type() != at::kFloat),
         scratchBytes(mostBytes(shard, [&](const plan::ParameterT &parameter) {
-          return soapBytes(parameter,
-                           shard.plan.buckets[shard.bucket]->maxSide);
+          return soapBytes(
+              parameter, shard.plan.buckets[shard.bucket]->maxSide.value_or(0));
         })) {}
 
   UpdateNeeds needs() const override {

@@ -118,9 +118,9 @@ void checkBucket(const StepPlan &plan, const plan::BucketT &bucket,
     failCheck(where + ".elements", "expected a multiple of ", plan.mesh.size(),
               " ranks, got ", bucket.elements);
   constexpr uint32_t mostSide = 1'000'000;
-  if (bucket.maxSide > mostSide)
+  if (bucket.maxSide.value_or(0) > mostSide)
     failCheck(where + ".max_side", "expected at most ", mostSide, ", got ",
-              bucket.maxSide);
+              *bucket.maxSide);
   if (!findState(bucket, StateRole::shard))
     failCheck(where + ".states", "the state 'shard' is missing");
   if (findState(bucket, StateRole::master) &&

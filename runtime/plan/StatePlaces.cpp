@@ -21,7 +21,7 @@ plan::StateRules plan::rulesOf(StateRole role) {
 namespace {
 
 int64_t numStateElements(plan::StateRole role, const Shape &shape,
-                         uint32_t maxSide) {
+                         std::optional<uint32_t> maxSide) {
   std::optional<Shape> own = stateShape(role, shape, maxSide);
   return own ? numElements(*own) : 0;
 }
@@ -34,13 +34,13 @@ bool isSquare(plan::StateShape rule) {
 /// Returns the shape of a square, or none if `shape` is no matrix or the side
 /// is too long.
 std::optional<Shape> squareShape(plan::StateShape rule, const Shape &shape,
-                                 uint32_t maxSide) {
+                                 std::optional<uint32_t> maxSide) {
   size_t rank = shape.size();
   if (rank < 2 || numElements(shape) == 0 ||
       numElements(shape) != shape[rank - 1] * shape[rank - 2])
     return std::nullopt;
   int64_t side = shape[rank - (rule == plan::StateShape::rowSquare ? 2 : 1)];
-  if (side > int64_t(maxSide))
+  if (side > int64_t(maxSide.value_or(0)))
     return std::nullopt;
   Shape own = shape;
   own[rank - 1] = own[rank - 2] = side;
@@ -92,7 +92,7 @@ bool isFactor(plan::StateRole role) {
 }
 
 int64_t numPlaceElements(plan::StateRole role, const Shape &shape,
-                         uint32_t maxSide) {
+                         std::optional<uint32_t> maxSide) {
   constexpr int64_t alignment = 64 / sizeof(float);
   int64_t elements = numStateElements(role, shape, maxSide);
   if (!isSquare(plan::rulesOf(role).shape))
@@ -101,7 +101,7 @@ int64_t numPlaceElements(plan::StateRole role, const Shape &shape,
 }
 
 std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape,
-                                uint32_t maxSide) {
+                                std::optional<uint32_t> maxSide) {
   plan::StateShape rule = plan::rulesOf(role).shape;
   if (isScale(role))
     return Shape{numElements(shape) / kStateBlock};

@@ -48,12 +48,12 @@ bool isFactor(plan::StateRole role);
 /// Returns the shape of a state, or none if a parameter of `shape` has no such
 /// state. `maxSide` is that of the bucket.
 std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape,
-                                uint32_t maxSide);
+                                std::optional<uint32_t> maxSide);
 /// Returns the number of elements that such a state takes in a part, where the
 /// states of parameters follow each other. Squares begin at multiples of 64
 /// bytes.
 int64_t numPlaceElements(plan::StateRole role, const Shape &shape,
-                         uint32_t maxSide);
+                         std::optional<uint32_t> maxSide);
 
 /// The elements of a parameter or its state that are in one part of a bucket.
 struct ShardRange {

@@ -67,7 +67,7 @@ public:
     return "make-gpu-" + std::to_string(getpid()) + "-" +
            std::to_string(ownPlace.node);
   }
-  AxisTransports transports(Axis) override { refuse(); }
+  AxisTransports transports(AxisId) override { refuse(); }
   Transport &control() override { return *transport; }
   std::vector<double> gather(std::span<const double>, const char *) override {
     refuse();
@@ -155,7 +155,7 @@ private:
     // At most some pages, also of a large cache.
     request.hostPart = {part * local, part * local + std::min(part, kPart)};
     request.numEvents = 1;
-    SessionOptions options;
+    DeviceOptions options;
     options.timeoutSeconds = timeout;
     return makeProbedGpu(options, request, job);
   }

@@ -9,7 +9,7 @@ using namespace fcdp;
 
 namespace {
 
-LossScaling scalingOf(const std::string &text) {
+LossScaling parsed(const std::string &text) {
   return LossScaling::parse(text, "--loss-scale");
 }
 
@@ -30,28 +30,28 @@ TEST(ScaledLossTest, AStepThatDoesNotScale) {
   EXPECT_FALSE(loss.scale());
   EXPECT_EQ(loss.addTo({{"loss_scale", 2}}), nlohmann::json::object());
   for (const std::string &problem :
-       {problemOf([&] { loss.set(scalingOf("8"), 0); }), problemOf([] {
-          ScaledLoss(false, scalingOf("8"), OnNonfinite::Stop).start();
+       {problemOf([&] { loss.set(parsed("8"), 0); }), problemOf([] {
+          ScaledLoss(false, parsed("8"), OnNonfinite::Stop).start();
         })})
     EXPECT_NE(problem.find("--loss-scale=on"), std::string::npos) << problem;
 }
 
 TEST(ScaledLossTest, OnlyAFixedScaleContinues) {
-  ScaledLoss loss(true, scalingOf("8"), OnNonfinite::Continue);
+  ScaledLoss loss(true, parsed("8"), OnNonfinite::Continue);
   loss.start();
   EXPECT_NE(problemOf([&] { loss.set(LossScaling(), 0); }).find("fixed"),
             std::string::npos);
-  EXPECT_NE(problemOf([&] { loss.set(scalingOf("4"), -1); }).find("got -1"),
+  EXPECT_NE(problemOf([&] { loss.set(parsed("4"), -1); }).find("got -1"),
             std::string::npos);
   EXPECT_EQ(loss.scale()->value(), 8);
-  loss.set(scalingOf("4"), 0);
+  loss.set(parsed("4"), 0);
   EXPECT_EQ(loss.scale()->value(), 4);
   ScaledLoss moving(true, std::nullopt, OnNonfinite::Continue);
   EXPECT_NE(problemOf([&] { moving.start(); }), "");
 }
 
 TEST(ScaledLossTest, ContinuesFromACheckpoint) {
-  ScaledLoss saved(true, scalingOf("init=1024,interval=9"), OnNonfinite::Skip);
+  ScaledLoss saved(true, parsed("init=1024,interval=9"), OnNonfinite::Skip);
   saved.start();
   saved.update(/*isSkipped=*/true);
   saved.update(/*isSkipped=*/false);
@@ -64,7 +64,7 @@ TEST(ScaledLossTest, ContinuesFromACheckpoint) {
   EXPECT_EQ(loaded.scale()->growthTracker(), 1);
   EXPECT_EQ(loaded.scale()->scaling().growthInterval(), 9);
   // A scale of the options stays.
-  ScaledLoss fixed(true, scalingOf("8"), OnNonfinite::Skip);
+  ScaledLoss fixed(true, parsed("8"), OnNonfinite::Skip);
   fixed.start();
   fixed.takeFrom(job, "job");
   EXPECT_EQ(fixed.scale()->value(), 8);

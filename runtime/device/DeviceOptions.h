@@ -19,6 +19,9 @@ struct DeviceOptions {
   /// may use switches that add, and the bits depend on the machine. Equal on
   /// all ranks.
   bool reducesByNccl = false;
+  /// Whether the opening thread, and threads that it starts later, run on the
+  /// processors next to the GPU, unless the launcher has bound them.
+  bool runsNextToDevice = false;
   /// Whether operators are launched as CUDA graphs where that is possible.
   bool cudaGraphs = false;
   /// Called while the session opens, with a sentence about how this rank's

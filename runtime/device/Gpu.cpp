@@ -2,6 +2,7 @@
 #include "device/Gpu.h"
 
 #include "cuda/CudaBackend.h"
+#include "cuda/ProcessorPlacement.h"
 #include "device/TorchCuda.h"
 #include "nccl/NcclAxes.h"
 #include "nccl/NcclMemory.h"
@@ -28,12 +29,16 @@ int countDevices(const CudaLibrary &cuda) {
   return countDevices(cuda, "a GPU is wanted");
 }
 
-/// Returns whether another rank has the same GPU of the same machine.
-bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
+std::string pciAddressOf(const CudaLibrary &cuda, int device) {
   char address[32] = {};
   cuda.check(cuda.cudaDeviceGetPCIBusId(address, sizeof(address), device),
              "cudaDeviceGetPCIBusId");
-  std::string own = machineId() + " " + address;
+  return address;
+}
+
+/// Returns whether another rank has the same GPU of the same machine.
+bool isShared(const CudaLibrary &cuda, int device, Job &job, double seconds) {
+  std::string own = machineId() + " " + pciAddressOf(cuda, device);
   job.set("gpu/" + std::to_string(job.rank()), own);
   bool isShared = false;
   for (uint32_t rank = 0; rank < job.mesh().size(); ++rank)
@@ -166,6 +171,8 @@ MadeGpu makeBackend(const DeviceOptions &options, const GpuRequest &request,
   int devices = countDevices(*cuda.cuda);
   cuda.device = int(job.place().local) % devices;
   cuda.cuda->useDevice(cuda.device);
+  if (options.runsNextToDevice)
+    (void)runNextTo(processorsNextTo(pciAddressOf(*cuda.cuda, cuda.device)));
   const uint64_t context = cuda.cuda->memory().used;
   cuda.deviceBytes = request.deviceBytes;
   cuda.reducesByLibrary = options.reducesByNccl;

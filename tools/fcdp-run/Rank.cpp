@@ -23,6 +23,7 @@ SessionOptions sessionOptions(const Options &options, const Launch &launch) {
   session.deterministic = options.deterministic;
   session.reducesByNccl = options.reducesByNccl;
   session.cudaGraphs = options.cudaGraphs;
+  session.runsNextToDevice = true;
   session.onNonfinite = options.onNonfinite;
   session.lossScaling = options.lossScaling;
   session.profiledSteps = options.profileSteps.value_or(0);

@@ -34,7 +34,7 @@ const char *name(StreamId stream);
 /// A mesh axis: `Node` joins equal local ranks of all nodes (the network),
 /// `Local` joins the ranks of one node. `World` is both: all ranks, in the
 /// order of the shards that they own, l N + n of rank (n, l).
-enum class Axis : uint8_t { Node, Local, World };
+enum class AxisId : uint8_t { Node, Local, World };
 inline constexpr size_t kNumAxes = 3;
 
 enum class DType : uint8_t {
@@ -70,7 +70,7 @@ struct PaddingRange {
 
 /// A gather or reduction of one bucket over one axis of P ranks.
 struct Collective {
-  Axis axis;
+  AxisId axis;
   StreamId stream;
   const std::byte *in;
   std::byte *out;

@@ -2,7 +2,7 @@
 
 #include "cpu/CpuBackend.h"
 #include "core/SumKernels.h"
-#include "cpu/Arena.h"
+#include "cpu/CpuArena.h"
 #include "streams/StreamSet.h"
 #include "transports/Collectives.h"
 
@@ -25,7 +25,7 @@ public:
         streams(getExecutor(options.recorder), options.numEvents,
                 options.queueCapacity) {
     uint32_t mostRanks = 1;
-    forEachTransport([&](Axis, Transport &transport) {
+    forEachTransport([&](AxisId, Transport &transport) {
       mostRanks = std::max(mostRanks, transport.size());
     });
     for (CollectiveScratch &list : scratch)
@@ -95,9 +95,9 @@ private:
     for (size_t i = 0; i < kNumAxes; ++i)
       for (Transport *transport : {axes[i].gather, axes[i].reduce})
         if (transport)
-          visit(static_cast<Axis>(i), *transport);
+          visit(static_cast<AxisId>(i), *transport);
   }
-  Transport *find(Command::Kind kind, Axis axis) const {
+  Transport *find(Command::Kind kind, AxisId axis) const {
     const AxisTransports &transports = axes[size_t(axis)];
     return kind == Command::Kind::AllGather ? transports.gather
                                             : transports.reduce;
@@ -127,7 +127,7 @@ private:
            byte < host.base() + host.size();
   }
 
-  Arena device;
+  CpuArena device;
   HostSegment host;
   const std::array<AxisTransports, kNumAxes> axes;
   const uint32_t ranksPerNode;
@@ -155,13 +155,13 @@ void CpuBackend::execute(StreamId stream, const Command &command) {
   CollectiveScratch &lists = scratch[size_t(stream)];
   if (command.kind == Command::Kind::AllGather)
     return fcdp::allGather(transport, collective, lists);
-  size_t locals = collective.axis == Axis::World ? ranksPerNode : 1;
+  size_t locals = collective.axis == AxisId::World ? ranksPerNode : 1;
   fcdp::reduceScatter(transport, collective, lists, locals);
 }
 
 void CpuBackend::interrupt() noexcept {
   // Another stream may be waiting for a peer that will never answer.
-  forEachTransport([](Axis, Transport &transport) { transport.abort(); });
+  forEachTransport([](AxisId, Transport &transport) { transport.abort(); });
 }
 
 void CpuBackend::sumOverRanks(double *number, double *scratch,
@@ -203,11 +203,11 @@ void CpuBackend::runAdd(const AddCommand &add) {
 
 ByteCounters CpuBackend::counters() const {
   ByteCounters counters;
-  forEachTransport([&](Axis axis, Transport &transport) {
+  forEachTransport([&](AxisId axis, Transport &transport) {
     uint32_t ownNode = transport.worldRank(transport.rank()) / ranksPerNode;
     for (uint32_t peer = 0; peer < transport.size(); ++peer) {
-      bool isWithin = axis == Axis::Local ||
-                      (axis == Axis::World &&
+      bool isWithin = axis == AxisId::Local ||
+                      (axis == AxisId::World &&
                        transport.worldRank(peer) / ranksPerNode == ownNode);
       counters.links[isWithin ? LinkId::Intra : LinkId::Inter] +=
           transport.bytesSentTo(peer);

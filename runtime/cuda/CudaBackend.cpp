@@ -47,7 +47,7 @@ public:
         watch(watchOptions(options), firstFailure) {
     if (device.size())
       connectGroups(options.messages);
-    forEachGroup([&](Axis, DeviceGroup &group) { watch.add(group); });
+    forEachGroup([&](AxisId, DeviceGroup &group) { watch.add(group); });
     if (all)
       watch.add(*all);
     if (options.recorder)
@@ -101,7 +101,7 @@ private:
     for (size_t i = 0; i < kNumAxes; ++i)
       for (DeviceGroup *group : {axes[i].gather.get(), axes[i].reduce.get()})
         if (group)
-          visit(static_cast<Axis>(i), *group);
+          visit(static_cast<AxisId>(i), *group);
   }
   static DeviceGroup &require(const std::unique_ptr<DeviceGroup> &group,
                               const Collective &collective);
@@ -155,7 +155,7 @@ void CudaBackendImpl::abort() noexcept {
   watch.stop();
   if (failed()) {
     std::vector<DeviceGroup *> groups{all.get()};
-    forEachGroup([&](Axis, DeviceGroup &group) { groups.push_back(&group); });
+    forEachGroup([&](AxisId, DeviceGroup &group) { groups.push_back(&group); });
     abortAll(groups);
   }
   for (size_t i = 0; i < kNumStreams; ++i)
@@ -166,7 +166,7 @@ void CudaBackendImpl::connectGroups(
     const std::array<WarmUp, kNumAxes> &messages) {
   // Memory is registered first, because a registered buffer connects in another
   // way.
-  forEachGroup([&](Axis, DeviceGroup &group) {
+  forEachGroup([&](AxisId, DeviceGroup &group) {
     registered.push_back(group.registerMemory(device.base(), device.size()));
   });
   for (size_t i = 0; i < kNumAxes; ++i) {
@@ -321,7 +321,7 @@ void CudaBackendImpl::enqueueReduction(const Collective &collective,
     throw std::runtime_error("cannot cut " + std::to_string(collective.bytes) +
                              " bytes of " + name(collective.inType) + " in " +
                              std::to_string(ranks) + " equal chunks");
-  uint32_t locals = collective.axis == Axis::World ? ranksPerNode : 1;
+  uint32_t locals = collective.axis == AxisId::World ? ranksPerNode : 1;
   if (ranks % locals != 0)
     throw std::runtime_error("cannot group " + std::to_string(ranks) +
                              " ranks as nodes of " + std::to_string(locals));
@@ -406,11 +406,11 @@ void CudaBackendImpl::synchronize() {
 
 ByteCounters CudaBackendImpl::counters() const {
   ByteCounters counters;
-  forEachGroup([&](Axis axis, DeviceGroup &group) {
+  forEachGroup([&](AxisId axis, DeviceGroup &group) {
     uint32_t ownNode = worldRank / ranksPerNode;
     for (uint32_t peer = 0; peer < group.size(); ++peer) {
-      bool isWithin = axis == Axis::Local ||
-                      (axis == Axis::World &&
+      bool isWithin = axis == AxisId::Local ||
+                      (axis == AxisId::World &&
                        group.worldRank(peer) / ranksPerNode == ownNode);
       counters.links[isWithin ? LinkId::Intra : LinkId::Inter] +=
           group.bytesSentTo(peer);

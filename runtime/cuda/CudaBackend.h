@@ -25,9 +25,9 @@ struct CudaBackendOptions {
   DeviceMemorySource memory = {};
   uint32_t numEvents = 0;
   CudaHostCache host;
-  /// Groups by `Axis`. A collective over a null group is an error.
+  /// Groups by `AxisId`. A collective over a null group is an error.
   std::array<AxisDeviceGroups, kNumAxes> axes;
-  /// By `Axis`, the messages that the groups will send. The groups are
+  /// By `AxisId`, the messages that the groups will send. The groups are
   /// connected for them in advance.
   std::array<WarmUp, kNumAxes> messages;
   /// Whether the groups' library adds gradients, if a reduction's input and

@@ -21,13 +21,13 @@ void chooseGroups(const StepPlan &plan, JobOptions &job) {
   job.nodeGroups = job.localGroups = job.worldGroups = {false, false};
   if (plan.target == plan::Target::cuda)
     return;
-  auto groupsOf = [&](Axis axis) {
+  auto groupsOf = [&](AxisId axis) {
     return AxisGroups{plan.uses(plan::OpBody::all_gather, axis),
                       plan.uses(plan::OpBody::reduce_scatter, axis)};
   };
-  job.nodeGroups = groupsOf(Axis::Node);
-  job.localGroups = groupsOf(Axis::Local);
-  job.worldGroups = groupsOf(Axis::World);
+  job.nodeGroups = groupsOf(AxisId::Node);
+  job.localGroups = groupsOf(AxisId::Local);
+  job.worldGroups = groupsOf(AxisId::World);
 }
 
 RankDevice makeDevice(const DeviceOptions &options, const StepPlan &plan,
@@ -45,9 +45,9 @@ RankDevice makeDevice(const DeviceOptions &options, const StepPlan &plan,
   StepPlan::HostPart part = plan.hostPart(job.place());
   segment.part = {part.begin, part.end};
   cpu.host = HostSegment(segment);
-  cpu.node = job.transports(Axis::Node);
-  cpu.local = job.transports(Axis::Local);
-  cpu.world = job.transports(Axis::World);
+  cpu.node = job.transports(AxisId::Node);
+  cpu.local = job.transports(AxisId::Local);
+  cpu.world = job.transports(AxisId::World);
   cpu.ranksPerNode = plan.mesh.locals;
   cpu.control = &job.control();
   cpu.codesMessages = plan.codesMessages();

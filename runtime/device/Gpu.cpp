@@ -96,9 +96,9 @@ uint32_t joinGroups(const DeviceOptions &options, const GpuRequest &request,
   axes.device = made.device;
   axes.mesh = request.mesh;
   axes.place = job.place();
-  axes.nodeGroups = request.groups[size_t(Axis::Node)].wanted;
-  axes.localGroups = request.groups[size_t(Axis::Local)].wanted;
-  axes.worldGroups = request.groups[size_t(Axis::World)].wanted;
+  axes.nodeGroups = request.groups[size_t(AxisId::Node)].wanted;
+  axes.localGroups = request.groups[size_t(AxisId::Local)].wanted;
+  axes.worldGroups = request.groups[size_t(AxisId::World)].wanted;
   axes.ids = {[&job](const std::string &key, const std::string &value) {
                 job.set(key, value);
               },
@@ -135,7 +135,7 @@ GpuRequest requestOf(const StepPlan &plan, const Place &place) {
   request.hostBytes = plan.hostBytes;
   request.hostPart = plan.hostPart(place);
   request.numEvents = Step::numEvents(plan);
-  for (Axis axis : {Axis::Node, Axis::Local, Axis::World})
+  for (AxisId axis : {AxisId::Node, AxisId::Local, AxisId::World})
     request.groups[size_t(axis)] = {
         {plan.uses(plan::OpBody::all_gather, axis),
          plan.uses(plan::OpBody::reduce_scatter, axis)},

@@ -34,7 +34,7 @@ struct GpuRequest {
   uint64_t hostBytes = 0;
   StepPlan::HostPart hostPart;
   uint32_t numEvents = 0;
-  std::array<Groups, kNumAxes> groups; ///< by `Axis`
+  std::array<Groups, kNumAxes> groups; ///< by `AxisId`
   /// Whether ranks sum single numbers.
   bool hasAll = false;
 };

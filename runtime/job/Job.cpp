@@ -76,7 +76,7 @@ public:
     return jobName + "-" + std::to_string(options.place.node);
   }
 
-  AxisTransports transports(Axis axis) override {
+  AxisTransports transports(AxisId axis) override {
     const auto &[gather, reduce] = groups[size_t(axis)];
     return {gather.get(), reduce.get()};
   }
@@ -119,7 +119,7 @@ private:
   std::vector<JoinRecord> joinOthers();
   void startMonitor(const std::vector<JoinRecord> &records);
   void connectGroups();
-  void connectAxis(Axis axis, const char *name, const AxisGroups &wanted,
+  void connectAxis(AxisId axis, const char *name, const AxisGroups &wanted,
                    const std::vector<uint32_t> &worldRanks);
   std::unique_ptr<Transport> connect(const std::string &name,
                                      const std::vector<uint32_t> &worldRanks);
@@ -299,7 +299,8 @@ GlooJob::connect(const std::string &name,
   return makeGlooTransport(device, group);
 }
 
-void GlooJob::connectAxis(Axis axis, const char *name, const AxisGroups &wanted,
+void GlooJob::connectAxis(AxisId axis, const char *name,
+                          const AxisGroups &wanted,
                           const std::vector<uint32_t> &worldRanks) {
   auto &[gather, reduce] = groups[size_t(axis)];
   if (wanted.gather)
@@ -320,9 +321,9 @@ void GlooJob::connectGroups() {
   for (uint32_t local = 0; local < mesh.locals; ++local)
     for (uint32_t node = 0; node < mesh.nodes; ++node)
       inShardOrder.push_back(worldRank(mesh, {node, local}));
-  connectAxis(Axis::Node, "node", options.nodeGroups, sameLocal);
-  connectAxis(Axis::Local, "local", options.localGroups, sameNode);
-  connectAxis(Axis::World, "world", options.worldGroups, inShardOrder);
+  connectAxis(AxisId::Node, "node", options.nodeGroups, sameLocal);
+  connectAxis(AxisId::Local, "local", options.localGroups, sameNode);
+  connectAxis(AxisId::World, "world", options.worldGroups, inShardOrder);
   controlGroup = connect("control", everybody);
 }
 

@@ -97,7 +97,7 @@ public:
 
   /// Returns the groups of an axis; a group that JobOptions does not request is
   /// null. `control` joins all ranks, for small messages.
-  virtual AxisTransports transports(Axis axis) = 0;
+  virtual AxisTransports transports(AxisId axis) = 0;
   virtual Transport &control() = 0;
 
   /// Returns the values of all ranks in rank order, over the control group.

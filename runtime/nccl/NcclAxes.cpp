@@ -68,10 +68,10 @@ NcclAxes joinAxes(const NcclAxesOptions &options) {
 
   const CtaLimits limits = limitsOf(options);
   NcclAxes axes;
-  auto joinAxis = [&](Axis axis, const char *name, const AxisGroups &wanted,
+  auto joinAxis = [&](AxisId axis, const char *name, const AxisGroups &wanted,
                       const std::vector<uint32_t> &worldRanks) {
     auto &[gather, reduce] = axes[size_t(axis)];
-    bool isBetween = axis == Axis::Node;
+    bool isBetween = axis == AxisId::Node;
     if (wanted.gather)
       gather = join(options, std::string(name) + "-gather", worldRanks,
                     isBetween ? limits.betweenNodes : limits.gathersWithin);
@@ -79,9 +79,9 @@ NcclAxes joinAxes(const NcclAxesOptions &options) {
       reduce = join(options, std::string(name) + "-reduce", worldRanks,
                     isBetween ? limits.betweenNodes : limits.reductionsWithin);
   };
-  joinAxis(Axis::Node, "node", options.nodeGroups, sameLocal);
-  joinAxis(Axis::Local, "local", options.localGroups, sameNode);
-  joinAxis(Axis::World, "world", options.worldGroups, inShardOrder(mesh));
+  joinAxis(AxisId::Node, "node", options.nodeGroups, sameLocal);
+  joinAxis(AxisId::Local, "local", options.localGroups, sameNode);
+  joinAxis(AxisId::World, "world", options.worldGroups, inShardOrder(mesh));
   return axes;
 }
 

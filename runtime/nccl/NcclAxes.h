@@ -27,7 +27,7 @@ struct NcclAxesOptions {
   double joinSeconds = 60;
 };
 
-/// Groups by `Axis`.
+/// Groups by `AxisId`.
 using NcclAxes = std::array<AxisDeviceGroups, kNumAxes>;
 
 /// Joins the groups, in the same order on all ranks. All ranks must call it.

@@ -219,13 +219,13 @@ std::vector<size_t> StepPlan::stateBuffers() const {
   return states;
 }
 
-uint32_t StepPlan::ranks(Axis axis) const {
+uint32_t StepPlan::ranks(AxisId axis) const {
   switch (axis) {
-  case Axis::Node:
+  case AxisId::Node:
     return mesh.nodes;
-  case Axis::Local:
+  case AxisId::Local:
     return mesh.locals;
-  case Axis::World:
+  case AxisId::World:
     return mesh.size();
   }
   return 1;
@@ -260,7 +260,7 @@ bool StepPlan::codesMessages() const {
   });
 }
 
-bool StepPlan::uses(plan::OpBody kind, Axis axis) const {
+bool StepPlan::uses(plan::OpBody kind, AxisId axis) const {
   return std::any_of(ops.begin(), ops.end(), [&](const auto &op) {
     return op->body.type == kind &&
            plan::visit(op->body, [&](const auto &body) {
@@ -290,7 +290,8 @@ StepPlan::HostPart StepPlan::hostPart(Place place) const {
   return part.begin < part.end ? part : HostPart{};
 }
 
-std::set<uint64_t> StepPlan::messageBytes(plan::OpBody kind, Axis axis) const {
+std::set<uint64_t> StepPlan::messageBytes(plan::OpBody kind,
+                                          AxisId axis) const {
   std::set<uint64_t> sizes;
   for (const auto &op : ops) {
     const auto *gather = op->body.Asall_gather();

@@ -25,7 +25,7 @@ inline DType toDType(plan::DType type) { return static_cast<DType>(type); }
 inline StreamId toStream(plan::Stream stream) {
   return static_cast<StreamId>(stream);
 }
-inline Axis toAxis(plan::Axis axis) { return static_cast<Axis>(axis); }
+inline AxisId toAxis(plan::Axis axis) { return static_cast<AxisId>(axis); }
 
 using Shape = std::vector<int64_t>;
 /// Returns the product of the extents.
@@ -189,7 +189,7 @@ struct StepPlan : plan::PlanT {
   /// Returns whether outer updates run within micro-batches.
   bool overlapsOuter() const { return outer && outer->overlap; }
   /// Returns the number of ranks on an axis.
-  uint32_t ranks(Axis axis) const;
+  uint32_t ranks(AxisId axis) const;
   /// Returns whether losses are scaled.
   bool scalesLoss() const { return uses(plan::OpBody::unscale_gradients); }
   /// Returns whether losses are weighted by an input, `lossWeight`.
@@ -218,10 +218,10 @@ struct StepPlan : plan::PlanT {
   bool codesMessages() const;
   /// Returns whether there is an operation of `kind`, a gather or reduction,
   /// over `axis`.
-  bool uses(plan::OpBody kind, Axis axis) const;
+  bool uses(plan::OpBody kind, AxisId axis) const;
   /// Returns the different numbers of bytes that such operations send from one
   /// rank to another, without coding.
-  std::set<uint64_t> messageBytes(plan::OpBody kind, Axis axis) const;
+  std::set<uint64_t> messageBytes(plan::OpBody kind, AxisId axis) const;
 };
 
 /// Returns the SHA-1 as 40 lower-case hex digits.

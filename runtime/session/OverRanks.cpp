@@ -7,14 +7,14 @@
 
 namespace fcdp {
 
-double secondsOverRanks(const Mesh &mesh, std::optional<Axis> axis,
+double secondsOverRanks(const Mesh &mesh, std::optional<AxisId> axis,
                         const std::vector<double> &ofRanks) {
   if (!axis)
     return std::accumulate(ofRanks.begin(), ofRanks.end(), 0.0) /
            double(ofRanks.size());
-  if (*axis == Axis::World)
+  if (*axis == AxisId::World)
     return *std::min_element(ofRanks.begin(), ofRanks.end());
-  bool isNode = *axis == Axis::Node;
+  bool isNode = *axis == AxisId::Node;
   std::vector<double> least(isNode ? mesh.locals : mesh.nodes,
                             std::numeric_limits<double>::infinity());
   for (uint32_t rank = 0; rank < mesh.size(); ++rank) {

@@ -17,7 +17,7 @@ namespace fcdp {
 /// the shortest time of a group is the transfer; among groups that share a
 /// node's links, the longest counts. For other operations the result is the
 /// mean.
-double secondsOverRanks(const Mesh &mesh, std::optional<Axis> axis,
+double secondsOverRanks(const Mesh &mesh, std::optional<AxisId> axis,
                         const std::vector<double> &ofRanks);
 
 /// Returns the median. Pre: `values` is not empty.

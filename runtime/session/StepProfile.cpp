@@ -13,13 +13,13 @@ namespace {
 
 using Span = StepRecorder::Span;
 
-const char *name(Axis axis) {
+const char *name(AxisId axis) {
   switch (axis) {
-  case Axis::Node:
+  case AxisId::Node:
     return "node";
-  case Axis::Local:
+  case AxisId::Local:
     return "local";
-  case Axis::World:
+  case AxisId::World:
     return "world";
   }
   return "?";
@@ -41,14 +41,14 @@ StreamId otherStreamOfLink(StreamId stream) {
   }
 }
 
-std::optional<Axis> axisOf(const plan::OpT &op) {
+std::optional<AxisId> axisOf(const plan::OpT &op) {
   if (auto *gather = op.body.Asall_gather())
     return toAxis(gather->axis);
   if (auto *reduce = op.body.Asreduce_scatter())
     return toAxis(reduce->axis);
   if (op.body.type == plan::OpBody::clip_gradients ||
       op.body.type == plan::OpBody::unscale_gradients)
-    return Axis::World;
+    return AxisId::World;
   return std::nullopt;
 }
 

@@ -45,7 +45,7 @@ private:
     double seconds;
     /// The axis of the ranks that an operation waits for; none if it waits for
     /// no other rank.
-    std::optional<Axis> axis;
+    std::optional<AxisId> axis;
     bool isOnCompute = false;
     /// The number of times that compute has waited before it, if it is on
     /// compute.

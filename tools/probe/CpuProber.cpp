@@ -79,7 +79,7 @@ private:
   double measureSustained(const Work &coldProduct);
   /// Sets the share of the processors that gathers over a link take from
   /// `work`, which has the rate `alone` without them.
-  void measureBeside(LinkProbe &links, Axis axis, StreamId stream,
+  void measureBeside(LinkProbe &links, AxisId axis, StreamId stream,
                      const Work &work, double alone,
                      std::optional<SharedLink> &link);
 
@@ -103,8 +103,8 @@ CpuProber::CpuProber(Job &job) : Prober(job) {
   segment.part = {kProbeWindow * job.place().local,
                   kProbeWindow * (job.place().local + 1)};
   made.host = HostSegment(segment);
-  made.node = job.transports(Axis::Node);
-  made.local = job.transports(Axis::Local);
+  made.node = job.transports(AxisId::Node);
+  made.local = job.transports(AxisId::Local);
   made.ranksPerNode = mesh.locals;
   made.control = &job.control();
   backend = makeCpuBackend(std::move(made));
@@ -247,7 +247,7 @@ double CpuProber::measureSustained(const Work &coldProduct) {
   return std::min(kUnits * count * expected / slowest, 1.0);
 }
 
-void CpuProber::measureBeside(LinkProbe &links, Axis axis, StreamId stream,
+void CpuProber::measureBeside(LinkProbe &links, AxisId axis, StreamId stream,
                               const Work &work, double alone,
                               std::optional<SharedLink> &link) {
   if (!link)
@@ -276,9 +276,9 @@ void CpuProber::measureUnderLoad(LinkProbe &links, ProbedCluster &found) {
   };
   found.sustained = measureSustained(coldProduct);
   const double alone = rateOnAll(coldProduct);
-  measureBeside(links, Axis::Node, StreamId::Inter, coldProduct, alone,
+  measureBeside(links, AxisId::Node, StreamId::Inter, coldProduct, alone,
                 found.inter);
-  measureBeside(links, Axis::Local, StreamId::Intra, coldProduct, alone,
+  measureBeside(links, AxisId::Local, StreamId::Intra, coldProduct, alone,
                 found.intra);
 }
 

@@ -59,7 +59,7 @@ private:
   void requireEqualGpus(const std::string &name, const GpuFacts &facts);
   GpuRequest makeRequest() const;
   /// Adds the groups along an axis, and the memory for their collectives.
-  void addGroups(GpuRequest &request, Axis axis, uint32_t ranks) const;
+  void addGroups(GpuRequest &request, AxisId axis, uint32_t ranks) const;
   /// Makes the backend, and returns the most processors of a collective.
   uint32_t makeDevice(const GpuRequest &request);
   /// Returns the first reason of any rank, or an empty string.
@@ -72,7 +72,7 @@ private:
   /// Returns the host's seconds for issuing a transfer and the event by which
   /// compute waits for it.
   double secondsOfTransfer(StreamId stream, const Work &transfer);
-  double secondsOfGather(Axis axis, StreamId stream);
+  double secondsOfGather(AxisId axis, StreamId stream);
   /// Returns the seconds that the device takes for the second piece of work on
   /// the streams.
   double timeBehind(std::initializer_list<StreamId> streams, const Work &before,
@@ -124,7 +124,7 @@ size_t GpuProber::mostPart(uint32_t ranks) const {
          kLeastTransfer;
 }
 
-void GpuProber::addGroups(GpuRequest &request, Axis axis,
+void GpuProber::addGroups(GpuRequest &request, AxisId axis,
                           uint32_t ranks) const {
   const uint64_t part = mostPart(ranks);
   request.groups[size_t(axis)] = {{true, true}, {part}, {part}};
@@ -141,8 +141,8 @@ GpuRequest GpuProber::makeRequest() const {
   request.hostPart = {kProbeWindow * job.place().local,
                       kProbeWindow * (job.place().local + 1)};
   request.numEvents = 1;
-  for (auto [axis, ranks] :
-       {std::pair(Axis::Node, mesh.nodes), std::pair(Axis::Local, mesh.locals)})
+  for (auto [axis, ranks] : {std::pair(AxisId::Node, mesh.nodes),
+                             std::pair(AxisId::Local, mesh.locals)})
     if (ranks > 1)
       addGroups(request, axis, ranks);
   return request;
@@ -189,7 +189,7 @@ bool GpuProber::joinWorld() {
   GpuRequest request;
   request.mesh = job.mesh();
   request.numEvents = 1;
-  addGroups(request, Axis::World, job.mesh().size());
+  addGroups(request, AxisId::World, job.mesh().size());
   makeDevice(request);
   return true;
 }
@@ -253,7 +253,7 @@ IssueRates GpuProber::measureHost() {
   return issue;
 }
 
-double GpuProber::secondsOfGather(Axis axis, StreamId stream) {
+double GpuProber::secondsOfGather(AxisId axis, StreamId stream) {
   Collective gather{};
   gather.axis = axis;
   gather.stream = stream;
@@ -358,10 +358,10 @@ void GpuProber::endLinks(ProbedCluster &found) {
   // The slower of the two counts.
   double &transfer = found.gpu->issue.transfer;
   if (job.mesh().nodes > 1)
-    transfer = secondsOfGather(Axis::Node, StreamId::Inter);
+    transfer = secondsOfGather(AxisId::Node, StreamId::Inter);
   if (job.mesh().locals > 1)
     transfer =
-        std::max(transfer, secondsOfGather(Axis::Local, StreamId::Intra));
+        std::max(transfer, secondsOfGather(AxisId::Local, StreamId::Intra));
 }
 
 } // namespace

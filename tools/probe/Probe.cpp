@@ -44,15 +44,15 @@ void measureLinks(Prober &prober, LinkProbe &links, ProbedCluster &found) {
   LinkScatter inter, intra;
   prober.beginLinks();
   if (mesh.nodes > 1)
-    found.inter = links.measureCollectives(Axis::Node, StreamId::Inter,
+    found.inter = links.measureCollectives(AxisId::Node, StreamId::Inter,
                                            mesh.nodes, found.overNodes, inter);
   if (mesh.locals > 1)
     found.intra = links.measureCollectives(
-        Axis::Local, StreamId::Intra, mesh.locals, found.overLocals, intra);
+        AxisId::Local, StreamId::Intra, mesh.locals, found.overLocals, intra);
   prober.endLinks(found);
   // If there is only one axis, all ranks are those of that axis.
   if (mesh.nodes > 1 && mesh.locals > 1 && prober.joinWorld())
-    links.measureCollectives(Axis::World, StreamId::Inter, mesh.size(),
+    links.measureCollectives(AxisId::World, StreamId::Inter, mesh.size(),
                              found.overWorld, inter);
   found.spread.inter = inter.bandwidth;
   found.spread.interLatency = inter.latency;

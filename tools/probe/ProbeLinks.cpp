@@ -98,19 +98,19 @@ SharedLink LinkProbe::measureLink(const Transfer &transfer,
 }
 
 /// Returns a collective of all ranks along `axis`, without its results.
-Collective LinkProbe::makeCollective(Axis axis, StreamId stream) {
+Collective LinkProbe::makeCollective(AxisId axis, StreamId stream) {
   Collective collective{};
   collective.axis = axis;
   collective.stream = stream;
   collective.in = prober.device().deviceBase();
   collective.inType = collective.outType = DType::F32;
-  collective.what = axis == Axis::Node    ? "probe of the link between nodes"
-                    : axis == Axis::Local ? "probe of the link within a node"
-                                          : "probe of all links";
+  collective.what = axis == AxisId::Node    ? "probe of the link between nodes"
+                    : axis == AxisId::Local ? "probe of the link within a node"
+                                            : "probe of all links";
   return collective;
 }
 
-SharedLink LinkProbe::measureCollectives(Axis axis, StreamId stream,
+SharedLink LinkProbe::measureCollectives(AxisId axis, StreamId stream,
                                          uint32_t ranks,
                                          ProbedCollectives &measured,
                                          LinkScatter &scatter) {
@@ -135,12 +135,12 @@ SharedLink LinkProbe::measureCollectives(Axis axis, StreamId stream,
   measured.gathers = measureSizes(gather, scatter);
   measured.reductions = measureSizes(reduction, scatter);
   // A gather within a node needs all ranks of the node.
-  return axis == Axis::Node ? measureLink(gather, measured.gathers)
-                            : SharedLink{fitLink(measured.gathers)};
+  return axis == AxisId::Node ? measureLink(gather, measured.gathers)
+                              : SharedLink{fitLink(measured.gathers)};
 }
 
-void LinkProbe::issueGathers(Axis axis, StreamId stream, const SharedLink &link,
-                             double seconds) {
+void LinkProbe::issueGathers(AxisId axis, StreamId stream,
+                             const SharedLink &link, double seconds) {
   Collective gather = makeCollective(axis, stream);
   gather.bytes = std::min(kGathered, prober.mostPart(job.mesh().size()));
   gather.out = prober.device().deviceBase() + gather.bytes;

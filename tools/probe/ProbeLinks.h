@@ -28,13 +28,13 @@ public:
   /// Measures copies between device and host.
   SharedLink measureCopies(StreamId stream, LinkScatter &scatter);
   /// Measures collectives along an axis of `ranks`.
-  SharedLink measureCollectives(Axis axis, StreamId stream, uint32_t ranks,
+  SharedLink measureCollectives(AxisId axis, StreamId stream, uint32_t ranks,
                                 ProbedCollectives &measured,
                                 LinkScatter &scatter);
 
   /// Issues gathers of `link` along `axis` that take about `seconds` if nothing
   /// else runs. Does not wait for them.
-  void issueGathers(Axis axis, StreamId stream, const SharedLink &link,
+  void issueGathers(AxisId axis, StreamId stream, const SharedLink &link,
                     double seconds);
 
   /// Returns the bytes per second of a node's memory, if copies in both
@@ -48,7 +48,7 @@ private:
     StreamId stream;
     std::function<void(size_t bytes)> issue;
     size_t mostBytes;
-    std::optional<Axis> axis;
+    std::optional<AxisId> axis;
     /// The number of times that a link has to carry each byte.
     double perByte = 1;
   };
@@ -64,7 +64,7 @@ private:
                                       LinkScatter &scatter);
   SharedLink measureLink(const Transfer &transfer,
                          const std::vector<TimedSize> &times);
-  Collective makeCollective(Axis axis, StreamId stream);
+  Collective makeCollective(AxisId axis, StreamId stream);
 
   Prober &prober;
   Job &job;

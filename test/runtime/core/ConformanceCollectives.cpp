@@ -17,16 +17,16 @@ namespace {
 constexpr Mesh meshes[] = {{1, 1}, {2, 1}, {1, 2}, {3, 1}, {1, 3},
                            {4, 1}, {1, 4}, {2, 2}, {3, 2}, {2, 3}};
 
-StreamId gatherStream(Axis axis) {
-  return axis == Axis::Local ? StreamId::Intra : StreamId::Inter;
+StreamId gatherStream(AxisId axis) {
+  return axis == AxisId::Local ? StreamId::Intra : StreamId::Inter;
 }
 
-StreamId reduceStream(Axis axis) {
-  return axis == Axis::Local ? StreamId::IntraReduce : StreamId::InterReduce;
+StreamId reduceStream(AxisId axis) {
+  return axis == AxisId::Local ? StreamId::IntraReduce : StreamId::InterReduce;
 }
 
-uint32_t sizeOf(Axis axis, const Mesh &mesh) {
-  return axis == Axis::Node ? mesh.nodes : mesh.locals;
+uint32_t sizeOf(AxisId axis, const Mesh &mesh) {
+  return axis == AxisId::Node ? mesh.nodes : mesh.locals;
 }
 
 /// Returns the parts that one rank sends over the world: to other nodes, and
@@ -35,11 +35,11 @@ std::pair<uint64_t, uint64_t> worldParts(const Mesh &mesh) {
   return {mesh.size() - mesh.locals, mesh.locals - 1};
 }
 
-uint32_t positionOf(Axis axis, const Place &place) {
-  return axis == Axis::Node ? place.node : place.local;
+uint32_t positionOf(AxisId axis, const Place &place) {
+  return axis == AxisId::Node ? place.node : place.local;
 }
 
-Collective makeGather(Axis axis, const std::byte *in, std::byte *out,
+Collective makeGather(AxisId axis, const std::byte *in, std::byte *out,
                       size_t bytes) {
   Collective collective{};
   collective.axis = axis;
@@ -51,7 +51,7 @@ Collective makeGather(Axis axis, const std::byte *in, std::byte *out,
   return collective;
 }
 
-Collective makeReduction(Axis axis, const std::byte *in, std::byte *out,
+Collective makeReduction(AxisId axis, const std::byte *in, std::byte *out,
                          std::byte *scratch, size_t bytes, DType type) {
   Collective collective = makeGather(axis, in, out, bytes);
   collective.stream = reduceStream(axis);
@@ -83,7 +83,7 @@ std::vector<uint32_t> bitsOf(const std::vector<float> &values) {
 
 TEST_P(Conformance, AnAxisGathersInItsOrder) {
   for (const Mesh &shape : meshes)
-    for (Axis axis : {Axis::Node, Axis::Local})
+    for (AxisId axis : {AxisId::Node, AxisId::Local})
       for (bool inPlace : {false, true})
         for (size_t count : {size_t(1), size_t(1000)}) {
           auto world = make(shape);
@@ -102,7 +102,7 @@ TEST_P(Conformance, AnAxisGathersInItsOrder) {
             ASSERT_FALSE(backend.failed()) << backend.failure();
             for (uint32_t peer = 0; peer < sizeOf(axis, shape); ++peer) {
               Place from = place;
-              (axis == Axis::Node ? from.node : from.local) = peer;
+              (axis == AxisId::Node ? from.node : from.local) = peer;
               for (size_t i = 0; i < count; ++i)
                 ASSERT_EQ(got[peer * count + i],
                           worldRank(shape, from) * 100000 + i);
@@ -128,10 +128,10 @@ TEST_P(Conformance, TwoLevelGatherYieldsTheBucketInOrder) {
       std::byte *bucket = backend.deviceBase();
       std::byte *slice = bucket + place.local * N * bytes;
       backend.allGather(
-          makeGather(Axis::Node, bucket + owned * bytes, slice, bytes));
+          makeGather(AxisId::Node, bucket + owned * bytes, slice, bytes));
       backend.record(0, StreamId::Inter);
       backend.wait(0, StreamId::Intra);
-      backend.allGather(makeGather(Axis::Local, slice, bucket, N * bytes));
+      backend.allGather(makeGather(AxisId::Local, slice, bucket, N * bytes));
       auto got = download<uint32_t>(rank, backend, 0, shard * N * g);
       for (size_t i = 0; i < got.size(); ++i)
         ASSERT_EQ(got[i], i);
@@ -165,13 +165,13 @@ TEST_P(Conformance, TwoLevelReductionYieldsTheOwnShard) {
       size_t scratch = bytes, slice = 2 * bytes, out = 3 * bytes;
       upload(rank, backend, 0, grads[rank]);
       std::byte *base = backend.deviceBase();
-      backend.reduceScatter(makeReduction(Axis::Local, base, base + slice,
+      backend.reduceScatter(makeReduction(AxisId::Local, base, base + slice,
                                           base + scratch, bytes, DType::F32));
       backend.record(0, StreamId::IntraReduce);
       backend.wait(0, StreamId::InterReduce);
-      backend.reduceScatter(makeReduction(Axis::Node, base + slice, base + out,
-                                          base + scratch, sliceBytes,
-                                          DType::F32));
+      backend.reduceScatter(makeReduction(AxisId::Node, base + slice,
+                                          base + out, base + scratch,
+                                          sliceBytes, DType::F32));
       auto got = download<float>(rank, backend, out, shard);
       size_t first = (place.local * N + place.node) * shard;
       std::vector<float> want(expected.begin() + first,
@@ -196,7 +196,8 @@ TEST_P(Conformance, AWorldGatherYieldsTheBucketInOrder) {
         std::byte *bucket = backend.deviceBase();
         size_t in = inPlace ? owned * bytes : 1 << 16;
         upload(rank, backend, in, own);
-        backend.allGather(makeGather(Axis::World, bucket + in, bucket, bytes));
+        backend.allGather(
+            makeGather(AxisId::World, bucket + in, bucket, bytes));
         auto got = download<uint32_t>(rank, backend, 0, shard * shape.size());
         ASSERT_FALSE(backend.failed()) << backend.failure();
         for (size_t i = 0; i < got.size(); ++i)
@@ -224,7 +225,7 @@ TEST_P(Conformance, AWorldReductionHasTheBitsOfTwoLevels) {
         std::vector<float> values = randomValues(rank + 1, total);
         upload(rank, backend, 0, values);
         std::byte *base = backend.deviceBase();
-        auto reduce = [&](Axis axis, size_t in, size_t out, size_t ofBytes,
+        auto reduce = [&](AxisId axis, size_t in, size_t out, size_t ofBytes,
                           DType outType) {
           Collective reduction = makeReduction(axis, base + in, base + out,
                                                base + scratch, ofBytes, type);
@@ -233,18 +234,18 @@ TEST_P(Conformance, AWorldReductionHasTheBitsOfTwoLevels) {
         };
         // An axis of one rank has no step.
         if (N == 1)
-          reduce(Axis::Local, 0, two, bytes, DType::F32);
+          reduce(AxisId::Local, 0, two, bytes, DType::F32);
         else if (g == 1)
-          reduce(Axis::Node, 0, two, bytes, DType::F32);
+          reduce(AxisId::Node, 0, two, bytes, DType::F32);
         else {
-          reduce(Axis::Local, 0, slice, bytes, type);
+          reduce(AxisId::Local, 0, slice, bytes, type);
           backend.record(0, StreamId::IntraReduce);
           backend.wait(0, StreamId::InterReduce);
-          reduce(Axis::Node, slice, two, sliceBytes, DType::F32);
+          reduce(AxisId::Node, slice, two, sliceBytes, DType::F32);
         }
         auto want = download<uint32_t>(rank, backend, two, shard);
         ByteCounters before = backend.counters();
-        reduce(Axis::World, 0, one, bytes, DType::F32);
+        reduce(AxisId::World, 0, one, bytes, DType::F32);
         auto got = download<uint32_t>(rank, backend, one, shard);
         ASSERT_FALSE(backend.failed()) << backend.failure();
         EXPECT_EQ(got, want) << "rank " << rank;
@@ -271,7 +272,7 @@ TEST_P(Conformance, AReductionConverts) {
       upload(rank, backend, 0,
              std::vector<uint16_t>(total, uint16_t(bits >> 16)));
       std::byte *base = backend.deviceBase();
-      Collective reduction = makeReduction(Axis::Node, base, base + 8192,
+      Collective reduction = makeReduction(AxisId::Node, base, base + 8192,
                                            base + 4096, total * 2, DType::BF16);
       reduction.outType = DType::F32;
       backend.reduceScatter(reduction);
@@ -308,9 +309,9 @@ TEST_P(Conformance, NoBytesMeansNoTransfer) {
   auto world = make(Mesh{2, 1});
   onAllRanks(*world, [&](uint32_t, Backend &backend) {
     std::byte *base = backend.deviceBase();
-    backend.allGather(makeGather(Axis::Node, base, base, 0));
+    backend.allGather(makeGather(AxisId::Node, base, base, 0));
     backend.reduceScatter(
-        makeReduction(Axis::Node, base, base, base, 0, DType::F32));
+        makeReduction(AxisId::Node, base, base, base, 0, DType::F32));
     backend.synchronize();
     EXPECT_FALSE(backend.failed()) << backend.failure();
     EXPECT_EQ(backend.counters().links[LinkId::Inter], 0u);
@@ -330,8 +331,8 @@ TEST_P(Conformance, AxesOverlapWithoutMixing) {
     upload(rank, backend, 0, std::vector<uint32_t>(bytes / 4, rank));
     std::byte *base = backend.deviceBase();
     for (size_t i = 0; i < rounds; ++i) {
-      backend.allGather(makeGather(Axis::Node, base, base + 4096, bytes));
-      backend.allGather(makeGather(Axis::Local, base, base + 8192, bytes));
+      backend.allGather(makeGather(AxisId::Node, base, base + 4096, bytes));
+      backend.allGather(makeGather(AxisId::Local, base, base + 8192, bytes));
     }
     auto nodes = download<uint32_t>(rank, backend, 4096, 2 * bytes / 4);
     auto locals = download<uint32_t>(rank, backend, 8192, 2 * bytes / 4);
@@ -349,8 +350,8 @@ TEST_P(Conformance, AxesOverlapWithoutMixing) {
 
 // Gathers and reductions in flight at once over one axis.
 TEST_P(Conformance, GathersAndReductionsOverlapWithoutMixing) {
-  for (Axis axis : {Axis::Node, Axis::Local}) {
-    Mesh shape = axis == Axis::Node ? Mesh{3, 1} : Mesh{1, 3};
+  for (AxisId axis : {AxisId::Node, AxisId::Local}) {
+    Mesh shape = axis == AxisId::Node ? Mesh{3, 1} : Mesh{1, 3};
     WorldOptions options;
     options.mesh = shape;
     options.queueCapacity = 4;
@@ -373,16 +374,17 @@ TEST_P(Conformance, GathersAndReductionsOverlapWithoutMixing) {
         ASSERT_EQ(sum, 6.0f);
       ByteCounters counters = backend.counters();
       uint64_t sent = rounds * (2 * bytes + 2 * bytes / 3);
-      EXPECT_EQ(counters.links[LinkId::Inter], axis == Axis::Node ? sent : 0);
-      EXPECT_EQ(counters.links[LinkId::Intra], axis == Axis::Local ? sent : 0);
+      EXPECT_EQ(counters.links[LinkId::Inter], axis == AxisId::Node ? sent : 0);
+      EXPECT_EQ(counters.links[LinkId::Intra],
+                axis == AxisId::Local ? sent : 0);
     });
   }
 }
 
 // The last rank reduces only after the others' gathers are done.
 TEST_P(Conformance, AGatherDoesNotWaitForAReduction) {
-  for (Axis axis : {Axis::Node, Axis::Local}) {
-    Mesh shape = axis == Axis::Node ? Mesh{2, 1} : Mesh{1, 2};
+  for (AxisId axis : {AxisId::Node, AxisId::Local}) {
+    Mesh shape = axis == AxisId::Node ? Mesh{2, 1} : Mesh{1, 2};
     WorldOptions options;
     options.mesh = shape;
     options.timeoutSeconds = 10;
@@ -415,7 +417,7 @@ TEST_P(Conformance, ADeadPeerFailsTheSurvivorsAndNobodyHangs) {
   Backend &backend = world->backend(0);
   std::byte *base = backend.deviceBase();
   upload(0, backend, 64, std::vector<uint32_t>(16, 5));
-  backend.allGather(makeGather(Axis::Node, base, base + 4096, 64));
+  backend.allGather(makeGather(AxisId::Node, base, base + 4096, 64));
   backend.record(0, StreamId::Inter);
   backend.wait(0, StreamId::D2H);
   backend.copy(StreamId::D2H, backend.hostBase() + 4096, base + 64, 64);
@@ -434,7 +436,7 @@ TEST_P(Conformance, TheHostDoesNotWaitForADeadPeer) {
   world->kill(1);
   Backend &backend = world->backend(0);
   std::byte *base = backend.deviceBase();
-  backend.allGather(makeGather(Axis::Node, base, base + 4096, 64));
+  backend.allGather(makeGather(AxisId::Node, base, base + 4096, 64));
   backend.record(0, StreamId::Inter);
   backend.waitOnHost(0);
   EXPECT_TRUE(backend.failed());
@@ -448,7 +450,7 @@ TEST_P(Conformance, ASilentPeerEndsAtTheTimeOut) {
   world->hang(1);
   Backend &backend = world->backend(0);
   std::byte *base = backend.deviceBase();
-  backend.allGather(makeGather(Axis::Node, base, base + 4096, 64));
+  backend.allGather(makeGather(AxisId::Node, base, base + 4096, 64));
   backend.synchronize();
   EXPECT_TRUE(backend.failed());
   EXPECT_NE(backend.failure().find("rank 1"), std::string::npos)
@@ -461,12 +463,12 @@ TEST_P(Conformance, AFailureEndsTheOtherStreams) {
   world->hang(1); // node 0, local 1: the peer on the local axis
   Backend &backend = world->backend(0);
   std::byte *base = backend.deviceBase();
-  backend.allGather(makeGather(Axis::Local, base, base + 4096, 64));
-  backend.reduceScatter(makeReduction(Axis::Local, base, base + 12288,
+  backend.allGather(makeGather(AxisId::Local, base, base + 4096, 64));
+  backend.reduceScatter(makeReduction(AxisId::Local, base, base + 12288,
                                       base + 16384, 64, DType::F32));
   world->kill(2); // node 1, local 0: the peer on the node axis
   auto start = std::chrono::steady_clock::now();
-  backend.allGather(makeGather(Axis::Node, base, base + 8192, 64));
+  backend.allGather(makeGather(AxisId::Node, base, base + 8192, 64));
   backend.synchronize();
   EXPECT_TRUE(backend.failed());
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
@@ -479,12 +481,12 @@ TEST_P(Conformance, AFailureEndsTheCollectivesOverTheWorld) {
   world->hang(3); // node 1, local 1: only the world joins it with rank 0
   Backend &backend = world->backend(0);
   std::byte *base = backend.deviceBase();
-  backend.allGather(makeGather(Axis::World, base, base + 4096, 64));
-  backend.reduceScatter(makeReduction(Axis::World, base, base + 12288,
+  backend.allGather(makeGather(AxisId::World, base, base + 4096, 64));
+  backend.reduceScatter(makeReduction(AxisId::World, base, base + 12288,
                                       base + 16384, 64, DType::F32));
   world->kill(1);
   auto start = std::chrono::steady_clock::now();
-  backend.allGather(makeGather(Axis::Local, base, base + 8192, 64));
+  backend.allGather(makeGather(AxisId::Local, base, base + 8192, 64));
   backend.synchronize();
   EXPECT_TRUE(backend.failed());
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));

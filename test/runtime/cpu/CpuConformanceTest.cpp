@@ -139,7 +139,7 @@ TEST(CpuBackend, RefusesACollectiveThatNoTransportIsGivenFor) {
   options.node = {&single, nullptr};
   auto backend = makeCpuBackend(std::move(options));
   Collective collective{};
-  collective.axis = Axis::Node;
+  collective.axis = AxisId::Node;
   collective.stream = StreamId::Inter;
   collective.in = collective.out = backend->deviceBase();
   collective.bytes = 64;
@@ -148,7 +148,7 @@ TEST(CpuBackend, RefusesACollectiveThatNoTransportIsGivenFor) {
   backend->synchronize();
   EXPECT_FALSE(backend->failed()) << backend->failure();
   EXPECT_THROW(backend->reduceScatter(collective), std::runtime_error);
-  collective.axis = Axis::World;
+  collective.axis = AxisId::World;
   try {
     backend->allGather(collective);
     FAIL();

@@ -79,7 +79,7 @@ TEST_F(TwoCommunicators, CollectivesThatStartInAnyOrderEnd) {
           cudaSuccess);
   }
   auto issue = [&](uint32_t rank, bool isGather) {
-    auto &[gather, reduce] = axes[rank][size_t(Axis::Node)];
+    auto &[gather, reduce] = axes[rank][size_t(AxisId::Node)];
     std::byte *base = memory[rank];
     cuda->useDevice(int(rank));
     if (isGather)

@@ -43,7 +43,7 @@ protected:
   }
 };
 
-Collective gather(Axis axis, std::byte *in, std::byte *out) {
+Collective gather(AxisId axis, std::byte *in, std::byte *out) {
   Collective made{};
   made.axis = axis;
   made.stream = StreamId::Inter;
@@ -121,17 +121,17 @@ TEST_F(CudaBackendTest, RefusesADeviceThatDoesNotExist) {
 
 TEST_F(CudaBackendTest, RefusesACollectiveThatNoGroupIsGivenFor) {
   CudaBackendOptions given = options();
-  given.axes[size_t(Axis::Node)].gather =
+  given.axes[size_t(AxisId::Node)].gather =
       std::make_unique<SingleDeviceGroup>(5);
   auto backend = makeCudaBackend(std::move(given));
   std::byte *base = backend->deviceBase();
-  backend->allGather(gather(Axis::Node, base, base));
+  backend->allGather(gather(AxisId::Node, base, base));
   backend->synchronize();
   EXPECT_FALSE(backend->failed()) << backend->failure();
-  EXPECT_THROW(backend->reduceScatter(gather(Axis::Node, base, base)),
+  EXPECT_THROW(backend->reduceScatter(gather(AxisId::Node, base, base)),
                std::runtime_error);
   try {
-    backend->allGather(gather(Axis::World, base, base));
+    backend->allGather(gather(AxisId::World, base, base));
     FAIL();
   } catch (const std::runtime_error &error) {
     EXPECT_STREQ(error.what(),
@@ -154,11 +154,11 @@ TEST_F(CudaBackendTest, RefusesASumOverRanksWithoutAGroupOfAll) {
 
 TEST_F(CudaBackendTest, AReductionThatCannotBeCutIsAFailure) {
   CudaBackendOptions given = options();
-  given.axes[size_t(Axis::Node)].reduce =
+  given.axes[size_t(AxisId::Node)].reduce =
       std::make_unique<SingleDeviceGroup>(5);
   auto backend = makeCudaBackend(std::move(given));
   Collective reduction =
-      gather(Axis::Node, backend->deviceBase(), backend->deviceBase());
+      gather(AxisId::Node, backend->deviceBase(), backend->deviceBase());
   reduction.bytes = 63;
   backend->reduceScatter(reduction);
   EXPECT_EQ(backend->failure(),
@@ -173,8 +173,8 @@ TEST_F(CudaBackendTest, APeersEndAbortsAndNamesTheCollective) {
   auto world = std::make_unique<CudaWorld>(options, fake::Policy::Late);
   Backend &backend = world->backend(0);
   std::byte *base = backend.deviceBase();
-  backend.allGather(gather(Axis::Node, base, base + 4096));
-  Collective second = gather(Axis::Node, base, base + 8192);
+  backend.allGather(gather(AxisId::Node, base, base + 4096));
+  Collective second = gather(AxisId::Node, base, base + 8192);
   second.what = "all-gather of bucket 'c' over nodes (model.py:2)";
   backend.allGather(second);
   EXPECT_FALSE(backend.failed());
@@ -207,15 +207,15 @@ TEST_F(CudaBackendTest, AnIssuerThatAHungDeviceKeepsIsFreed) {
   Backend &backend = world.backend(0);
   std::byte *base = backend.deviceBase();
   fake::hangDevice(1);
-  backend.allGather(gather(Axis::Node, base, base + 4096));
+  backend.allGather(gather(AxisId::Node, base, base + 4096));
   // Another group of the device hangs, too.
-  Collective sum = gather(Axis::Node, base, base + 12288);
+  Collective sum = gather(AxisId::Node, base, base + 12288);
   sum.stream = StreamId::InterReduce;
   sum.scratch = base + 16384;
   sum.outType = DType::BF16;
   backend.reduceScatter(sum);
   fake::fillCalls(0);
-  Collective second = gather(Axis::Node, base, base + 8192);
+  Collective second = gather(AxisId::Node, base, base + 8192);
   second.what = "all-gather of bucket 'c' over nodes (model.py:2)";
   backend.allGather(second);
   EXPECT_EQ(backend.failure(),
@@ -233,7 +233,7 @@ TEST_F(CudaBackendTest, MemoryIsFreedAfterAnAbort) {
   std::shared_ptr<std::byte> extension =
       backend.extendDevice(options.deviceBytes, options.deviceBytes + 4096);
   fake::hangDevice(1);
-  backend.allGather(gather(Axis::Node, base, base + 4096));
+  backend.allGather(gather(AxisId::Node, base, base + 4096));
   backend.fail("the session was destroyed");
   backend.synchronize(); // the issuer has seen it, so nobody else aborts
   backend.abort();
@@ -263,7 +263,7 @@ TEST_F(CudaBackendTest, AnIssuerThatSeesAFailureIsLeftAlone) {
   const size_t live = fake::liveCommunicators();
   Backend &backend = world.backend(0);
   std::byte *base = backend.deviceBase();
-  backend.allGather(gather(Axis::Node, base, base + 4096));
+  backend.allGather(gather(AxisId::Node, base, base + 4096));
   fake::killDevice(1);
   backend.synchronize();
   ASSERT_TRUE(backend.failed());
@@ -290,7 +290,7 @@ TEST_F(CudaBackendTest, TheLibrarySumsWhereTypesAllow) {
         std::fill(host, host + 16, float(rank + 1));
         std::byte *base = backend.deviceBase();
         backend.copy(StreamId::InterReduce, base, host, 64);
-        Collective made = gather(Axis::Node, base, base + 1024);
+        Collective made = gather(AxisId::Node, base, base + 1024);
         made.stream = StreamId::InterReduce;
         made.scratch = base + 2048;
         made.bytes = bytes;

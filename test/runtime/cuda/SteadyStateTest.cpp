@@ -23,8 +23,9 @@ enum : size_t {
   norms = 32768
 };
 
-Collective collective(Axis axis, StreamId stream, std::byte *in, std::byte *out,
-                      size_t bytes, std::byte *scratch = nullptr) {
+Collective collective(AxisId axis, StreamId stream, std::byte *in,
+                      std::byte *out, size_t bytes,
+                      std::byte *scratch = nullptr) {
   Collective made{};
   made.axis = axis;
   made.stream = stream;
@@ -44,12 +45,12 @@ void step(Backend &backend, const Place &place) {
   std::byte *base = backend.deviceBase() + weights;
   std::byte *ownSlice = base + place.local * slice;
   std::byte *cached = backend.hostBase() + place.local * slice;
-  backend.allGather(collective(Axis::Node, StreamId::Inter,
+  backend.allGather(collective(AxisId::Node, StreamId::Inter,
                                ownSlice + place.node * shard, ownSlice, shard));
   backend.record(0, StreamId::Inter);
   backend.wait(0, StreamId::Intra);
   backend.allGather(
-      collective(Axis::Local, StreamId::Intra, ownSlice, base, slice));
+      collective(AxisId::Local, StreamId::Intra, ownSlice, base, slice));
   backend.wait(0, StreamId::D2H);
   backend.copy(StreamId::D2H, cached, ownSlice, slice);
   backend.record(1, StreamId::D2H);
@@ -65,7 +66,7 @@ void step(Backend &backend, const Place &place) {
   backend.record(3, StreamId::Compute);
   backend.wait(3, StreamId::IntraReduce);
   backend.reduceScatter(collective(
-      Axis::Local, StreamId::IntraReduce, backend.deviceBase() + sums,
+      AxisId::Local, StreamId::IntraReduce, backend.deviceBase() + sums,
       backend.deviceBase() + reduced, bucket, backend.deviceBase() + scratch));
   auto *norm = reinterpret_cast<double *>(backend.deviceBase() + norms);
   backend.sumOverRanks(norm, norm + 1, "sum of norms");

@@ -51,11 +51,11 @@ struct Rank {
            hostBytes / job->mesh().locals * job->place().local;
   }
   void makeBackend();
-  Collective collective(Axis axis, size_t in, size_t out, size_t bytes);
+  Collective collective(AxisId axis, size_t in, size_t out, size_t bytes);
   void upload(size_t at, const std::vector<float> &values);
   std::vector<float> download(size_t at, size_t count);
   void checkGathers();
-  void checkReductions(Axis axis);
+  void checkReductions(AxisId axis);
   void checkCounters();
   void saturate();
   void loopUntilFailure();
@@ -135,10 +135,10 @@ std::vector<float> Rank::download(size_t at, size_t count) {
   return values;
 }
 
-Collective Rank::collective(Axis axis, size_t in, size_t out, size_t bytes) {
+Collective Rank::collective(AxisId axis, size_t in, size_t out, size_t bytes) {
   Collective made{};
   made.axis = axis;
-  made.stream = axis == Axis::Local ? StreamId::Intra : StreamId::Inter;
+  made.stream = axis == AxisId::Local ? StreamId::Intra : StreamId::Inter;
   made.in = backend->deviceBase() + in;
   made.out = backend->deviceBase() + out;
   made.bytes = bytes;
@@ -158,13 +158,13 @@ void Rank::checkGathers() {
     upload(owned() * shardBytes, own);
     if (isTwoLevel) {
       backend->allGather(
-          collective(Axis::Node, owned() * shardBytes, sliceAt, shardBytes));
+          collective(AxisId::Node, owned() * shardBytes, sliceAt, shardBytes));
       backend->record(0, StreamId::Inter);
       backend->wait(0, StreamId::Intra);
-      backend->allGather(collective(Axis::Local, sliceAt, 0, N * shardBytes));
+      backend->allGather(collective(AxisId::Local, sliceAt, 0, N * shardBytes));
     } else {
       backend->allGather(
-          collective(Axis::World, owned() * shardBytes, 0, shardBytes));
+          collective(AxisId::World, owned() * shardBytes, 0, shardBytes));
     }
     std::vector<float> bucket = download(0, ranks() * shard);
     REQUIRE(!backend->failed());
@@ -175,7 +175,7 @@ void Rank::checkGathers() {
 
 /// The values are small integers, so that sums are exact, and differ by rank
 /// and element.
-void Rank::checkReductions(Axis axis) {
+void Rank::checkReductions(AxisId axis) {
   const uint32_t G = ranks(), g = job->mesh().locals;
   const size_t total = G * shard, bytes = total * sizeof(float);
   const size_t scratch = bytes, slice = 2 * bytes, out = 3 * bytes;
@@ -183,20 +183,20 @@ void Rank::checkReductions(Axis axis) {
   for (size_t i = 0; i < total; ++i)
     values[i] = float((job->rank() + 1) * 100 + i % 97);
   upload(0, values);
-  auto reduce = [&](Axis over, size_t in, size_t to, size_t ofBytes) {
+  auto reduce = [&](AxisId over, size_t in, size_t to, size_t ofBytes) {
     Collective made = collective(over, in, to, ofBytes);
     made.stream =
-        over == Axis::Local ? StreamId::IntraReduce : StreamId::InterReduce;
+        over == AxisId::Local ? StreamId::IntraReduce : StreamId::InterReduce;
     made.scratch = backend->deviceBase() + scratch;
     backend->reduceScatter(made);
   };
-  if (axis == Axis::World) {
-    reduce(Axis::World, 0, out, bytes);
+  if (axis == AxisId::World) {
+    reduce(AxisId::World, 0, out, bytes);
   } else {
-    reduce(Axis::Local, 0, slice, bytes);
+    reduce(AxisId::Local, 0, slice, bytes);
     backend->record(1, StreamId::IntraReduce);
     backend->wait(1, StreamId::InterReduce);
-    reduce(Axis::Node, slice, out, bytes / g);
+    reduce(AxisId::Node, slice, out, bytes / g);
   }
   std::vector<float> result = download(out, shard);
   REQUIRE(!backend->failed());
@@ -260,7 +260,7 @@ void Rank::saturate() {
     for (int turn = 0; turn < 4; ++turn) {
       const int i = int(turn + job->rank()) % 4;
       Collective made =
-          collective(i % 2 ? Axis::Local : Axis::Node, at(i, 0), at(i, 1),
+          collective(i % 2 ? AxisId::Local : AxisId::Node, at(i, 0), at(i, 1),
                      i < 2 ? chunkBytes : 2 * chunkBytes);
       made.stream = streams[i];
       made.scratch = device(at(i, 2));
@@ -293,7 +293,7 @@ void Rank::loopUntilFailure() {
   for (int step = 0;; ++step) {
     if (step == 20 && job->rank() == ranks() - 1)
       raise(SIGKILL);
-    backend->allGather(collective(Axis::World, 0, 1 << 20, shardBytes));
+    backend->allGather(collective(AxisId::World, 0, 1 << 20, shardBytes));
     backend->synchronize();
     if (backend->failed())
       end(explained, job->explainFailure(backend->failure()));
@@ -313,8 +313,8 @@ void run(Rank &rank) {
     rank.saturate();
   } else {
     rank.checkGathers();
-    rank.checkReductions(Axis::Node);
-    rank.checkReductions(Axis::World);
+    rank.checkReductions(AxisId::Node);
+    rank.checkReductions(AxisId::World);
     rank.checkCounters();
   }
   rank.backend.reset();

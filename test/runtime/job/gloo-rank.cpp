@@ -36,8 +36,8 @@ struct Rank {
 
   bool isVictim() const { return job->rank() == victim; }
   void makeBackend(uint32_t queueCapacity = 64);
-  void gather(Axis axis, size_t in, size_t out, size_t bytes);
-  void reduce(Axis axis, size_t in, size_t out, size_t scratch, size_t bytes);
+  void gather(AxisId axis, size_t in, size_t out, size_t bytes);
+  void reduce(AxisId axis, size_t in, size_t out, size_t scratch, size_t bytes);
   void checkCollectives();
   void checkWorld();
   void checkOverlap();
@@ -55,19 +55,19 @@ void Rank::makeBackend(uint32_t queueCapacity) {
   cpu.deviceBytes = 8 << 20;
   cpu.numEvents = 4;
   cpu.host = HostSegment(segment);
-  cpu.node = job->transports(Axis::Node);
-  cpu.local = job->transports(Axis::Local);
-  cpu.world = job->transports(Axis::World);
+  cpu.node = job->transports(AxisId::Node);
+  cpu.local = job->transports(AxisId::Local);
+  cpu.world = job->transports(AxisId::World);
   cpu.ranksPerNode = job->mesh().locals;
   cpu.control = &job->control();
   cpu.queueCapacity = queueCapacity;
   backend = makeCpuBackend(std::move(cpu));
 }
 
-void Rank::gather(Axis axis, size_t in, size_t out, size_t bytes) {
+void Rank::gather(AxisId axis, size_t in, size_t out, size_t bytes) {
   Collective collective{};
   collective.axis = axis;
-  collective.stream = axis == Axis::Local ? StreamId::Intra : StreamId::Inter;
+  collective.stream = axis == AxisId::Local ? StreamId::Intra : StreamId::Inter;
   collective.in = backend->deviceBase() + in;
   collective.out = backend->deviceBase() + out;
   collective.bytes = bytes;
@@ -75,12 +75,12 @@ void Rank::gather(Axis axis, size_t in, size_t out, size_t bytes) {
   backend->allGather(collective);
 }
 
-void Rank::reduce(Axis axis, size_t in, size_t out, size_t scratch,
+void Rank::reduce(AxisId axis, size_t in, size_t out, size_t scratch,
                   size_t bytes) {
   Collective collective{};
   collective.axis = axis;
   collective.stream =
-      axis == Axis::Local ? StreamId::IntraReduce : StreamId::InterReduce;
+      axis == AxisId::Local ? StreamId::IntraReduce : StreamId::InterReduce;
   collective.in = backend->deviceBase() + in;
   collective.out = backend->deviceBase() + out;
   collective.scratch = backend->deviceBase() + scratch;
@@ -109,10 +109,10 @@ void Rank::checkCollectives() {
   std::iota(bucket + owned * shard, bucket + (owned + 1) * shard,
             float(owned * shard));
   const size_t sliceAt = job->place().local * N * bytes;
-  gather(Axis::Node, owned * bytes, sliceAt, bytes);
+  gather(AxisId::Node, owned * bytes, sliceAt, bytes);
   backend->record(0, StreamId::Inter);
   backend->wait(0, StreamId::Intra);
-  gather(Axis::Local, sliceAt, 0, N * bytes);
+  gather(AxisId::Local, sliceAt, 0, N * bytes);
   backend->record(1, StreamId::Intra);
   backend->wait(1, StreamId::Compute);
   for (size_t i = 0; i < total; ++i)
@@ -122,10 +122,10 @@ void Rank::checkCollectives() {
   // and element.
   for (size_t i = 0; i < total; ++i)
     bucket[i] = float((job->rank() + 1) * 100 + i % 97);
-  reduce(Axis::Local, 0, slice, scratch, total * 4);
+  reduce(AxisId::Local, 0, slice, scratch, total * 4);
   backend->record(0, StreamId::IntraReduce);
   backend->wait(0, StreamId::InterReduce);
-  reduce(Axis::Node, slice, out, scratch, total * 4 / g);
+  reduce(AxisId::Node, slice, out, scratch, total * 4 / g);
   backend->synchronize();
   REQUIRE(!backend->failed());
   auto *result = reinterpret_cast<float *>(backend->deviceBase() + out);
@@ -159,13 +159,13 @@ void Rank::checkWorld() {
   std::fill(bucket, bucket + total, -1.0f);
   std::iota(bucket + owned * shard, bucket + (owned + 1) * shard,
             float(owned * shard));
-  gather(Axis::World, owned * bytes, 0, bytes);
+  gather(AxisId::World, owned * bytes, 0, bytes);
   backend->synchronize();
   for (size_t i = 0; i < total; ++i)
     REQUIRE(bucket[i] == float(i));
   for (size_t i = 0; i < total; ++i)
     bucket[i] = float((job->rank() + 1) * 100 + i % 97);
-  reduce(Axis::World, 0, out, scratch, total * 4);
+  reduce(AxisId::World, 0, out, scratch, total * 4);
   backend->synchronize();
   REQUIRE(!backend->failed());
   auto *result = reinterpret_cast<float *>(backend->deviceBase() + out);
@@ -183,12 +183,13 @@ void Rank::checkWorld() {
 void Rank::checkOverlap() {
   const uint32_t last = job->mesh().size() - 1;
   const size_t bytes = 240 << 10, in = 0, out = 2 << 20, scratch = 5 << 20;
-  for (Axis axis : {Axis::Node, Axis::Local}) {
+  for (AxisId axis : {AxisId::Node, AxisId::Local}) {
     auto reduceHere = [&] { reduce(axis, in, out, scratch, bytes); };
     if (job->rank() != last)
       reduceHere();
     gather(axis, in, out + bytes, bytes);
-    backend->record(0, axis == Axis::Node ? StreamId::Inter : StreamId::Intra);
+    backend->record(0,
+                    axis == AxisId::Node ? StreamId::Inter : StreamId::Intra);
     backend->wait(0, StreamId::Compute);
     REQUIRE(!backend->failed());
     job->barrier("gathers");
@@ -203,8 +204,8 @@ void Rank::checkOverlap() {
 /// something fails.
 void Rank::loopUntilFailure() {
   makeBackend();
-  REQUIRE(!job->transports(Axis::World).gather &&
-          !job->transports(Axis::World).reduce);
+  REQUIRE(!job->transports(AxisId::World).gather &&
+          !job->transports(AxisId::World).reduce);
   for (int step = 0;; ++step) {
     if (isVictim() && step == 20) {
       if (scenario == "kill")
@@ -214,10 +215,10 @@ void Rank::loopUntilFailure() {
       job->publishFailure("input 'ids' is out of range");
       end(failedItself, "input 'ids' is out of range");
     }
-    gather(Axis::Node, 0, 1 << 20, 1 << 16);
-    gather(Axis::Local, 0, 4 << 20, 1 << 16);
-    reduce(Axis::Local, 0, 5 << 20, 6 << 20, 1 << 16);
-    reduce(Axis::Node, 0, 3 << 20, 7 << 20, 1 << 16);
+    gather(AxisId::Node, 0, 1 << 20, 1 << 16);
+    gather(AxisId::Local, 0, 4 << 20, 1 << 16);
+    reduce(AxisId::Local, 0, 5 << 20, 6 << 20, 1 << 16);
+    reduce(AxisId::Node, 0, 3 << 20, 7 << 20, 1 << 16);
     backend->synchronize();
     if (backend->failed())
       end(explained, job->explainFailure(backend->failure()));

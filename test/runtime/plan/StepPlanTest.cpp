@@ -50,12 +50,12 @@ TEST(StepPlanTest, SaysWhichCommunicatorsItUses) {
       entry["in"]["bytes"] = bytes / 2;
     }
   StepPlan plan = fake.load();
-  EXPECT_TRUE(plan.uses(plan::OpBody::all_gather, Axis::Node));
-  EXPECT_TRUE(plan.uses(plan::OpBody::all_gather, Axis::World));
-  EXPECT_FALSE(plan.uses(plan::OpBody::all_gather, Axis::Local));
-  EXPECT_TRUE(plan.uses(plan::OpBody::reduce_scatter, Axis::Local));
-  EXPECT_FALSE(plan.uses(plan::OpBody::reduce_scatter, Axis::World));
-  EXPECT_EQ(plan.ranks(Axis::World), 4u);
+  EXPECT_TRUE(plan.uses(plan::OpBody::all_gather, AxisId::Node));
+  EXPECT_TRUE(plan.uses(plan::OpBody::all_gather, AxisId::World));
+  EXPECT_FALSE(plan.uses(plan::OpBody::all_gather, AxisId::Local));
+  EXPECT_TRUE(plan.uses(plan::OpBody::reduce_scatter, AxisId::Local));
+  EXPECT_FALSE(plan.uses(plan::OpBody::reduce_scatter, AxisId::World));
+  EXPECT_EQ(plan.ranks(AxisId::World), 4u);
 }
 
 // Slices of 16 bytes.
@@ -76,14 +76,16 @@ TEST(StepPlanTest, SaysWhichPartOfTheHostArenaIsARanks) {
 TEST(StepPlanTest, SaysWhichMessagesAreSent) {
   StepPlan plan = linearStep(2, 2, 3).load();
   using Sizes = std::set<uint64_t>;
-  EXPECT_EQ(plan.messageBytes(plan::OpBody::all_gather, Axis::Node), Sizes{8});
-  EXPECT_EQ(plan.messageBytes(plan::OpBody::all_gather, Axis::Local),
-            Sizes{16});
-  EXPECT_EQ(plan.messageBytes(plan::OpBody::reduce_scatter, Axis::Local),
-            Sizes{16});
-  EXPECT_EQ(plan.messageBytes(plan::OpBody::reduce_scatter, Axis::Node),
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::all_gather, AxisId::Node),
             Sizes{8});
-  EXPECT_EQ(plan.messageBytes(plan::OpBody::all_gather, Axis::World), Sizes{});
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::all_gather, AxisId::Local),
+            Sizes{16});
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::reduce_scatter, AxisId::Local),
+            Sizes{16});
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::reduce_scatter, AxisId::Node),
+            Sizes{8});
+  EXPECT_EQ(plan.messageBytes(plan::OpBody::all_gather, AxisId::World),
+            Sizes{});
 }
 
 TEST(StepPlanTest, AddressesOfRanks) {
@@ -96,9 +98,9 @@ TEST(StepPlanTest, EnumeratorsAreThoseOfTheBackend) {
     EXPECT_EQ(plan::fieldName(EnumNameDType(type)), name(toDType(type)));
   for (plan::Stream stream : plan::EnumValuesStream())
     EXPECT_STREQ(EnumNameStream(stream), name(toStream(stream)));
-  EXPECT_EQ(toAxis(plan::Axis::node), Axis::Node);
-  EXPECT_EQ(toAxis(plan::Axis::local), Axis::Local);
-  EXPECT_EQ(toAxis(plan::Axis::world), Axis::World);
+  EXPECT_EQ(toAxis(plan::Axis::node), AxisId::Node);
+  EXPECT_EQ(toAxis(plan::Axis::local), AxisId::Local);
+  EXPECT_EQ(toAxis(plan::Axis::world), AxisId::World);
 }
 
 TEST(StepPlanTest, VisitsTheTableThatAUnionHolds) {

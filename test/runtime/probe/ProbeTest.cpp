@@ -83,9 +83,9 @@ TEST(OverRanks, TakesTheLastOfAGroupAndTheSlowestGroup) {
   Mesh mesh{2, 3};
   std::vector<double> seconds = {1, 2, 3, 40, 50, 6};
   // Groups {1, 40}, {2, 50}, {3, 6}, and {1, 2, 3}, {40, 50, 6}.
-  EXPECT_EQ(secondsOverRanks(mesh, Axis::Node, seconds), 3);
-  EXPECT_EQ(secondsOverRanks(mesh, Axis::Local, seconds), 6);
-  EXPECT_EQ(secondsOverRanks(mesh, Axis::World, seconds), 1);
+  EXPECT_EQ(secondsOverRanks(mesh, AxisId::Node, seconds), 3);
+  EXPECT_EQ(secondsOverRanks(mesh, AxisId::Local, seconds), 6);
+  EXPECT_EQ(secondsOverRanks(mesh, AxisId::World, seconds), 1);
   EXPECT_DOUBLE_EQ(secondsOverRanks(mesh, std::nullopt, seconds), 17);
 }
 

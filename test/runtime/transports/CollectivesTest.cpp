@@ -128,7 +128,7 @@ struct CodedBuffers {
 
   Collective gather(uint64_t generation) {
     Collective gather{};
-    gather.axis = Axis::Node;
+    gather.axis = AxisId::Node;
     gather.stream = StreamId::Inter;
     gather.in = reinterpret_cast<const std::byte *>(in.data());
     gather.out = reinterpret_cast<std::byte *>(out.data());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "cpu/Arena.h"
+#include "cpu/CpuArena.h"
 #include "core/MemoryError.h"
 #include "cpu/MemoryLimit.h"
 
@@ -31,7 +31,7 @@ uint64_t toPages(uint64_t bytes) {
 
 } // namespace
 
-Arena::Arena(uint64_t bytes) {
+CpuArena::CpuArena(uint64_t bytes) {
   requireMemory("the device arena", bytes);
   void *mapped = MAP_FAILED;
   for (uint64_t more = kMostGrowth; mapped == MAP_FAILED; more /= 2) {
@@ -52,7 +52,7 @@ Arena::Arena(uint64_t bytes) {
   }
 }
 
-void Arena::grow(uint64_t wanted) {
+void CpuArena::grow(uint64_t wanted) {
   if (wanted <= bytes)
     return;
   requireMemory("the device arena", wanted - bytes);
@@ -67,7 +67,7 @@ void Arena::grow(uint64_t wanted) {
   bytes = wanted;
 }
 
-Arena::~Arena() {
+CpuArena::~CpuArena() {
   if (address)
     munmap(address, reserved);
 }

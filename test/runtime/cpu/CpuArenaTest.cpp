@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "cpu/Arena.h"
+#include "cpu/CpuArena.h"
 
 #include <gtest/gtest.h>
 #include <stdexcept>
@@ -8,15 +8,15 @@
 
 using namespace fcdp;
 
-TEST(Arena, IsAlignedAndZero) {
-  Arena arena(10000);
+TEST(CpuArena, IsAlignedAndZero) {
+  CpuArena arena(10000);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.base()) % 4096, 0u);
   for (size_t i = 0; i < arena.size(); ++i)
     ASSERT_EQ(arena.base()[i], std::byte(0));
 }
 
-TEST(Arena, GrowsWhereItIs) {
-  Arena arena(10000);
+TEST(CpuArena, GrowsWhereItIs) {
+  CpuArena arena(10000);
   std::byte *base = arena.base();
   base[0] = std::byte(7);
   arena.grow(5000);
@@ -29,9 +29,9 @@ TEST(Arena, GrowsWhereItIs) {
   EXPECT_THROW(arena.grow(uint64_t(1) << 50), std::runtime_error);
 }
 
-TEST(Arena, RefusesMoreThanThereIs) {
+TEST(CpuArena, RefusesMoreThanThereIs) {
   try {
-    Arena arena(uint64_t(1) << 50);
+    CpuArena arena(uint64_t(1) << 50);
     FAIL() << "a PiB was had";
   } catch (const std::runtime_error &error) {
     EXPECT_NE(std::string(error.what()).find("1125899906842624 bytes"),

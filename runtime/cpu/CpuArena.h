@@ -8,13 +8,13 @@ namespace fcdp {
 
 /// The device memory of a rank: one page-aligned region, initially zero. It is
 /// not copyable, and access to the memory is not synchronized.
-class Arena {
+class CpuArena {
 public:
   /// Throws std::runtime_error if the memory is not available.
-  explicit Arena(uint64_t bytes);
-  ~Arena();
-  Arena(const Arena &) = delete;
-  Arena &operator=(const Arena &) = delete;
+  explicit CpuArena(uint64_t bytes);
+  ~CpuArena();
+  CpuArena(const CpuArena &) = delete;
+  CpuArena &operator=(const CpuArena &) = delete;
 
   /// Grows the arena to `bytes` if it is smaller. Throws std::runtime_error if
   /// the memory, or the address space after it, is not available.

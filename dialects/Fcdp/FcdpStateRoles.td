@@ -19,8 +19,8 @@ class Fcdp_StateRoleCase<string name, int number, string stateKind, string typeR
   string scope = "StateScope::" # scopeRule;
   string shape = "StateShape::" # shapeRule;
   string arena = !if(!empty(arenaName), "std::nullopt", "Arena::" # arenaName);
-  // The role in the plan; empty for a state that the plan does not list.
-  string planName = name;
+  // Whether the plan lists the state.
+  bit isInPlan = 1;
 }
 // A state that the optimizer updates: its own for each parameter, or a master.
 class OptimizerState<string name, int number, string shape = "element",
@@ -41,14 +41,14 @@ def GradRole : SumState<"grad", 1, "shard">;
 def ExpAvgRole : OptimizerState<"exp_avg", 2>;
 def ExpAvgSqRole : OptimizerState<"exp_avg_sq", 3>;
 def MomentumBufferRole : OptimizerState<"momentum_buffer", 4>;
-def CacheRole : CopyState<"cache", 5, "slice"> { let planName = "host"; }
+def CacheRole : CopyState<"cache", 5, "slice">;
 // A node slice, or the whole, which the type of the state says.
 def ResidentRole : CopyState<"resident", 6, "slice">;
 def NodeGradRole : SumState<"node_grad", 7, "slice">;
 def FullGradRole : SumState<"full_grad", 8, "whole">;
 def HostGradRole : SumState<"host_grad", 9, "slice", "host">;
 // A place for some of the time, which gathers name.
-def PrefetchedRole : CopyState<"prefetched", 10, "whole", "device"> { let planName = ""; }
+def PrefetchedRole : CopyState<"prefetched", 10, "whole", "device"> { let isInPlan = 0; }
 def MasterRole : OptimizerState<"master", 11>;
 def ExpAvgCodeRole : OptimizerState<"exp_avg_code", 12, "element", "u8">;
 def ExpAvgScaleRole : OptimizerState<"exp_avg_scale", 13, "block", "f32">;

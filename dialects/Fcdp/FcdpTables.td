@@ -80,7 +80,7 @@ def OptimizerPlanTable : GenericTable {
 def StateRoleTable : GenericTable {
   let FilterClass = "Fcdp_StateRoleCase";
   let CppTypeName = "StateRoleRecord";
-  let Fields = ["index", "kind", "type", "scope", "shape", "arena", "planName"];
+  let Fields = ["index", "kind", "type", "scope", "shape", "arena", "isInPlan"];
   string TypeOf_kind = "code";
   string TypeOf_type = "code";
   string TypeOf_scope = "code";

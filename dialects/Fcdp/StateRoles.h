@@ -60,8 +60,8 @@ struct StateRoleRecord {
   StateShape shape;
   /// None for a copy in a tier, which has the arena.
   std::optional<Arena> arena;
-  /// The role in the plan; empty for a state that the plan does not list.
-  llvm::StringLiteral planName;
+  /// Whether the plan lists the state.
+  bool isInPlan;
 };
 
 const StateRoleRecord &getRecord(StateRole role);

@@ -133,8 +133,7 @@ static LogicalResult fillStates(std::vector<plan::State> &out, BucketOp bucket,
                                 const Places &places) {
   for (size_t i = 0; i < kNumStateRoles; ++i) {
     auto role = static_cast<StateRole>(i);
-    StringRef name = getRecord(role).planName;
-    if (name.empty())
+    if (!getRecord(role).isInPlan)
       continue;
     StateOp state = places.lookup(bucket.getSymNameAttr(), role);
     if (!state)
@@ -142,9 +141,9 @@ static LogicalResult fillStates(std::vector<plan::State> &out, BucketOp bucket,
     plan::DType dtype;
     if (failed(setDType(dtype, state.getTensorType().getElementType(), state)))
       return failure();
-    out.emplace_back(
-        findByName<plan::StateRole>(name, plan::EnumNamesStateRole()), dtype,
-        toBuf(*state.getBuffer()));
+    out.emplace_back(findByName<plan::StateRole>(stringifyStateRole(role),
+                                                 plan::EnumNamesStateRole()),
+                     dtype, toBuf(*state.getBuffer()));
   }
   return success();
 }

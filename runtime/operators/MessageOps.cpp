@@ -35,7 +35,7 @@ public:
     collective.code = toWireCode(op.wire);
     collective.messages = state.address(*op.messages);
     collective.reference =
-        state.address(findState(bucket, plan::StateRole::host)->buf());
+        state.address(findState(bucket, plan::StateRole::cache)->buf());
   }
   void run(StepState &state) override {
     collective.generation = gathers++;

@@ -307,11 +307,12 @@ void OpChecker::checkDelta(const plan::AllGatherT &op) const {
     failCheck({where, ".wire"},
               "expected 'raw', or 'delta' for a bucket in bf16 or f16, got '",
               EnumNameWire(op.wire), "' for ", EnumNameDType(bucket.wire));
-  const plan::State *host = findState(bucket, plan::StateRole::host);
-  if (!host || host->buf().bytes() != op.out.bytes())
+  const plan::State *cache = findState(bucket, plan::StateRole::cache);
+  if (!cache || cache->buf().bytes() != op.out.bytes())
     failCheck({where, ".out.bytes"},
-              "expected the size of the state 'host' of bucket '", bucket.name,
-              "', ", host ? host->buf().bytes() : 0, ", got ", op.out.bytes());
+              "expected the size of the state 'cache' of bucket '", bucket.name,
+              "', ", cache ? cache->buf().bytes() : 0, ", got ",
+              op.out.bytes());
 }
 
 /// Returns the bytes of the messages of a reduction over `ranks` ranks.

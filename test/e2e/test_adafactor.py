@@ -170,7 +170,7 @@ def test_buckets_bytes_and_memory(workshop: Workshop, config: Config) -> None:
         found += 1
         expected = state_bytes(plan, index, 2 if config.model == "gpt_bf16" and not config.master else 4)
         assert {role: bucket["states"][role]["bytes"] for role in expected} == expected
-        states = {"shard", "grad", "master", "host", "resident", *FACTORS, "variance"}
+        states = {"shard", "grad", "master", "cache", "resident", *FACTORS, "variance"}
         assert not set(bucket["states"]) - states
         # Far less than a moment of each element.
         assert sum(expected.values()) <= max(bucket["states"]["grad"]["bytes"] / 8, 4 * 4096)

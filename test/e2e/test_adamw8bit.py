@@ -107,7 +107,7 @@ def test_buckets_and_bytes(workshop: Workshop) -> None:
         is_coded_bucket = bucket["name"].endswith(".adamw8bit")
         expected = state_bytes(bucket, "adamw8bit" if is_coded_bucket else "adamw", 4)
         assert {role: bucket["states"][role]["bytes"] for role in expected} == expected
-        assert not set(bucket["states"]) - set(expected) - {"host", "resident"}
+        assert not set(bucket["states"]) - set(expected) - {"cache", "resident"}
         for parameter in plan["parameters"]:
             if parameter["bucket"] == index:
                 assert is_coded_bucket == is_coded(torch.empty(parameter["shape"]))

@@ -130,7 +130,7 @@ def test_states_have_the_bytes_of_the_closed_form(
         expected = state_bytes(bucket, optimizer, parts)
         assert ("master" in expected) == (config.master == "f32")
         assert {role: bucket["states"][role]["bytes"] for role in expected} == expected
-        assert not set(bucket["states"]) - set(expected) - {"host", "resident"}
+        assert not set(bucket["states"]) - set(expected) - {"cache", "resident"}
 
 
 @pytest.mark.parametrize("config", [MASTER, replace(MOMENTUM, nodes=2, strategy="hsdp")], ids=lambda config: config.name)

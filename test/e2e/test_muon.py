@@ -216,7 +216,7 @@ def test_buckets_bytes_and_memory(workshop: Workshop) -> None:
         muons += is_muon
         expected = state_bytes(bucket, "muon" if is_muon else "adamw", 4)
         assert {role: bucket["states"][role]["bytes"] for role in expected} == expected
-        assert not set(bucket["states"]) - set(expected) - {"host", "resident"}
+        assert not set(bucket["states"]) - set(expected) - {"cache", "resident"}
         for parameter in plan["parameters"]:
             if parameter["bucket"] != index:
                 continue

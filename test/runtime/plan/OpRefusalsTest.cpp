@@ -102,7 +102,7 @@ static const Refusal kOpRefusals[] = {
        m["buckets"][0]["wire"] = "bf16";
        op(m, "all_gather")["wire"] = "delta";
      },
-     ".out.bytes: expected the size of the state 'host' of bucket 'b', 0, got "
+     ".out.bytes: expected the size of the state 'cache' of bucket 'b', 0, got "
      "16"},
     {"DeltaReduction",
      [](Json &m) { op(m, "reduce_scatter")["wire"] = "delta"; },

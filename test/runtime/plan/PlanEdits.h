@@ -31,7 +31,7 @@ inline Json &stateOf(Json &plan, const std::string &role) {
 inline void makeDelta(Json &plan) {
   plan["buckets"][0]["wire"] = "bf16";
   Json kept = stateOf(plan, "grad");
-  kept["role"] = "host";
+  kept["role"] = "cache";
   kept["dtype"] = "bf16";
   kept["buf"]["arena"] = "host";
   kept["buf"]["offset"] = 0;

@@ -361,8 +361,9 @@ class CompiledTrainer(Trainer):
             _check_same(first, shapes)
 
     def _last_batch(self) -> list[Mapping[str, Any]]:
-        """Returns a batch of the data's last rows, or none where the program has a data loader of its own."""
-        if not has_length(self.train_dataset) or type(self).get_train_dataloader is not CompiledTrainer.get_train_dataloader:
+        """Returns a batch of the last rows, or none if rows are padded or the program has its own data loader."""
+        is_own = type(self).get_train_dataloader is not CompiledTrainer.get_train_dataloader
+        if self._lengths or is_own or not has_length(self.train_dataset):
             return []
         with _same_random_numbers():
             loader = self.get_train_dataloader()

@@ -6,6 +6,7 @@
 #include "device/TorchCuda.h"
 #include "nccl/NcclAxes.h"
 #include "nccl/NcclMemory.h"
+#include "nccl/SharedMemory.h"
 #include "store/LocalAddress.h"
 
 #include <algorithm>
@@ -116,6 +117,9 @@ uint32_t joinGroups(const DeviceOptions &options, const GpuRequest &request,
           "machine of its own: all ranks are connected by sockets, "
           "and take turns on the GPU");
   }
+  if (request.mesh.locals > 1 && options.onDevice)
+    if (std::string text = describeSmallSharedMemory(); !text.empty())
+      options.onDevice(text);
   // The user's own setting for NCCL takes precedence.
   if (!options.interface.empty())
     setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);

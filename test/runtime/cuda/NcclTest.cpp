@@ -6,6 +6,7 @@
 #include "cuda/StreamTable.h"
 #include "fake/FakeNccl.h"
 #include "nccl/NcclMemory.h"
+#include "nccl/SharedMemory.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -137,6 +138,15 @@ TEST_F(Nccl, ALibraryThatIsNotThereIsNamed) {
 TEST_F(Nccl, ALibraryThatIsAnotherIsRefused) {
   EXPECT_NE(ncclLoadError(FCDP_FAKE_CUDART).find("found version 0.0.0"),
             std::string::npos);
+}
+
+TEST(SharedMemory, LittleIsNamedWithTheRemedy) {
+  EXPECT_EQ(describeSmallSharedMemory("/dev/shm", uint64_t(64) << 20),
+            "/dev/shm has 64 MiB, and NCCL may need up to 1024 to connect the "
+            "ranks of this machine: if it fails, start the container with "
+            "--shm-size=1g or --ipc=host");
+  EXPECT_EQ(describeSmallSharedMemory("/dev/shm", uint64_t(1) << 30), "");
+  EXPECT_EQ(describeSmallSharedMemory("/nowhere"), "");
 }
 
 TEST_F(Nccl, GroupsEndInGoodOrder) {

@@ -159,6 +159,25 @@ def test_the_last_rows_are_looked_at_before_an_export(tmp_path: Path) -> None:
     assert draw() == expected
 
 
+class Slices(torch.utils.data.Dataset):
+    """Rows that are slices of one tensor, so that a negative index is no row. The last row is too short."""
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, i: int) -> dict[str, torch.Tensor]:
+        assert i >= 0
+        return {"x": torch.ones(11)[2 * i : 2 * i + 2]}
+
+
+def test_last_rows_that_make_no_batch_are_left_to_the_run(tmp_path: Path) -> None:
+    args = arguments(tmp_path, per_device_train_batch_size=2, remove_unused_columns=False)
+    assert CompiledTrainer(Model(), args, train_dataset=Slices())._last_batch() == []
+    whole = torch.utils.data.Subset(Slices(), range(5))
+    (batch,) = CompiledTrainer(Model(), args, train_dataset=whole)._last_batch()
+    assert batch["x"].shape == (2, 2)
+
+
 def test_evaluates_and_predicts_without_a_step(tmp_path: Path) -> None:
     """Nothing was trained, and no step is needed for a model that runs in plain PyTorch."""
     rows = [{"x": torch.ones(2) * i, "labels": torch.ones(1)} for i in range(5)]

@@ -367,8 +367,12 @@ class CompiledTrainer(Trainer):
             return []
         with _same_random_numbers():
             loader = self.get_train_dataloader()
-            rows = min(self.args.train_batch_size, len(loader.dataset))
-            return [loader.collate_fn([loader.dataset[i - rows] for i in range(rows)])]
+            count = len(loader.dataset)
+            rows = [loader.dataset[i] for i in range(max(0, count - self.args.train_batch_size), count)]
+            try:
+                return [loader.collate_fn(rows)]
+            except Exception:  # The run may end before these rows, and names the fault if it does not.
+                return []
 
     def _is_scaled(self, items: Any) -> bool:
         """Whether the loss is a part of that of all micro-batches, by the rule of Trainer.training_step."""

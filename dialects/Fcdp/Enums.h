@@ -4,12 +4,13 @@
 // that problems and solvers can use it.
 #pragma once
 
+#include "runtime/core/EnumArray.h"
+
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/DenseMapInfo.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,14 +27,7 @@ inline constexpr size_t kNumArenas = getMaxEnumValForArena() + 1;
 
 /// A value for each arena.
 template <typename T>
-struct ArenaArray {
-  std::array<T, kNumArenas> values = std::array<T, kNumArenas>();
-
-  T &operator[](Arena arena) { return values[static_cast<size_t>(arena)]; }
-  const T &operator[](Arena arena) const {
-    return values[static_cast<size_t>(arena)];
-  }
-};
+using ArenaArray = EnumArray<Arena, T, kNumArenas>;
 
 /// The result of a collective: the inputs of its ranks, in order, or this
 /// rank's part of the sum of the inputs.

@@ -3,8 +3,8 @@
 // The links of a rank, and values that each of them has.
 #pragma once
 
-#include <array>
-#include <cstddef>
+#include "EnumArray.h"
+
 #include <cstdint>
 
 namespace fcdp {
@@ -16,14 +16,7 @@ inline constexpr std::array kLinks = {LinkId::Inter, LinkId::Intra, LinkId::H2D,
 
 /// A value for each link, in the order of `kLinks`.
 template <typename T>
-struct LinkArray {
-  std::array<T, kLinks.size()> values{};
-
-  T &operator[](LinkId link) { return values[static_cast<size_t>(link)]; }
-  const T &operator[](LinkId link) const {
-    return values[static_cast<size_t>(link)];
-  }
-};
+using LinkArray = EnumArray<LinkId, T, kLinks.size()>;
 
 inline constexpr LinkArray<const char *> kLinkNames = {
     {"inter", "intra", "h2d", "d2h"}};

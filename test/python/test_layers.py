@@ -105,6 +105,7 @@ USES = {
 # stored tensors, the texts that operators may take, the schema of the plan and the ABI.
 SHARED = {
     "runtime/core/CodedMessage",
+    "runtime/core/EnumArray",
     "runtime/core/Links",
     "runtime/core/Packing",
     "runtime/core/PlacedBuffers",

@@ -92,6 +92,8 @@ SmallVector<InputOp> fcdp::getInputsWithMemory(ModuleOp module) {
   });
 }
 
+bool fcdp::updatesInSomeSteps(Operation *op) { return isa<OuterUpdateOp>(op); }
+
 double fcdp::getShareOfSteps(func::FuncOp function) {
   OuterAttr outer = getOuter(function->getParentOfType<ModuleOp>());
   return 1 / static_cast<double>(outer.getEvery());

@@ -3,7 +3,6 @@
 #include "fcdp/Report/MeasuredStep.h"
 
 #include "fcdp/Analysis/StepFunctions.h"
-#include "fcdp/Cluster/WorkKind.h"
 #include "fcdp/Report/Timeline.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -45,17 +44,14 @@ private:
 };
 } // namespace
 
-/// Returns whether `function` may be in the trace. If only some
-/// steps run a micro-batch, the trace must have its update.
+/// Returns whether `function` may be in the trace. If only some steps run a
+/// micro-batch, the trace must have its update.
 bool MeasuredStepBuilder::hasRun(func::FuncOp function) const {
   Role role = getRole(function);
   if (!runsInSomeSteps(role) || !isMicrobatch(role))
     return true;
-  // Other micro-batches have no updates.
-  auto isUpdate = [](Operation &op) {
-    return op.getNumResults() == 0 && isOfOptimizer(getWorkKind(&op));
-  };
-  auto update = llvm::find_if(function.front(), isUpdate);
+  auto update = llvm::find_if(
+      function.front(), [](Operation &op) { return updatesInSomeSteps(&op); });
   return update != function.front().end() &&
          llvm::any_of(trace.spans, [&](const Span &span) {
            return span.name == getLabel(&*update);

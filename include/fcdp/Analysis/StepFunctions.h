@@ -66,6 +66,9 @@ llvm::SmallVector<InputOp> getInputsWithMemory(mlir::ModuleOp module);
 /// steps run.
 double getShareOfSteps(mlir::func::FuncOp function);
 
+/// Returns whether `op` is an update that only some steps run.
+bool updatesInSomeSteps(mlir::Operation *op);
+
 /// Returns the function of the module for `role`, which variants share; null if
 /// there is none.
 mlir::func::FuncOp findFunction(mlir::ModuleOp module, Role role);

@@ -4,8 +4,8 @@
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/GradientSums.h"
+#include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Analysis/SumDelay.h"
-#include "fcdp/Cluster/WorkKind.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
@@ -54,7 +54,7 @@ static void delaySums(Block &block, size_t byDefault) {
 static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
   SmallVector<AccumulateOp> sums;
   for (Operation &op : llvm::reverse(function.front().without_terminator())) {
-    if (op.getNumResults() == 0 && isOfOptimizer(getWorkKind(&op)))
+    if (updatesInSomeSteps(&op))
       continue; // works on other states
     auto sum = dyn_cast<AccumulateOp>(op);
     if (!sum)

@@ -6,8 +6,7 @@
 
 namespace fcdp {
 
-/// A connection of two ranks takes about 10 MB, and 8 ranks have some ten
-/// connections each.
+/// NCCL's documentation gives a container as much (Troubleshooting, Docker).
 constexpr uint64_t kEnoughBytes = uint64_t(1) << 30;
 
 std::string describeSmallSharedMemory(const std::string &folder) {
@@ -22,9 +21,10 @@ std::string describeSmallSharedMemory(const std::string &folder,
   if (bytes >= kEnoughBytes)
     return "";
   return folder + " has " + std::to_string(bytes >> 20) +
-         " MiB, and NCCL may need up to " + std::to_string(kEnoughBytes >> 20) +
-         " to connect the ranks of this machine: if it fails, start the "
-         "container with --shm-size=1g or --ipc=host";
+         " MiB, through which NCCL connects the ranks of this machine, and its "
+         "documentation asks for " +
+         std::to_string(kEnoughBytes >> 20) +
+         ": if it fails, start the container with --shm-size=1g or --ipc=host";
 }
 
 } // namespace fcdp

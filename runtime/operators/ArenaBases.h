@@ -13,8 +13,8 @@ namespace fcdp {
 using ArenaBases =
     std::array<std::shared_ptr<std::byte>, size_t(plan::Arena::MAX) + 1>;
 
-/// Returns the bases of a step's arenas. Memory of the backend stays the
-/// backend's. Throws std::runtime_error if other memory is not available.
+/// Returns the bases of a step's arenas. They own no memory: both arenas are
+/// the backend's. An arena with memory of its own would be owned here.
 ArenaBases findArenas(const StepPlan &plan, Backend &backend);
 
 } // namespace fcdp

@@ -142,9 +142,9 @@ TEST_F(Nccl, ALibraryThatIsAnotherIsRefused) {
 
 TEST(SharedMemory, LittleIsNamedWithTheRemedy) {
   EXPECT_EQ(describeSmallSharedMemory("/dev/shm", uint64_t(64) << 20),
-            "/dev/shm has 64 MiB, and NCCL may need up to 1024 to connect the "
-            "ranks of this machine: if it fails, start the container with "
-            "--shm-size=1g or --ipc=host");
+            "/dev/shm has 64 MiB, through which NCCL connects the ranks of "
+            "this machine, and its documentation asks for 1024: if it fails, "
+            "start the container with --shm-size=1g or --ipc=host");
   EXPECT_EQ(describeSmallSharedMemory("/dev/shm", uint64_t(1) << 30), "");
   EXPECT_EQ(describeSmallSharedMemory("/nowhere"), "");
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/GradientCheck.h"
 
-#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/zeros.h>
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace fcdp {
 
@@ -20,7 +19,7 @@ GradientCheck::GradientCheck(StepState &state, size_t steps) {
     gradients.push_back(
         state.flat(grad->buf(), int64_t(bucket.shardElements), DType::F32));
   }
-  auto count = int64_t(hasNorm ? 1 : buckets.size());
+  auto count = int64_t(hasNorm ? 1 : 2 * buckets.size());
   auto options = at::TensorOptions(hasNorm ? at::kDouble : at::kFloat);
   numbers = at::zeros({count}, options.device(state.device));
   for (int64_t i = 0; i < count; ++i)
@@ -33,11 +32,11 @@ GradientCheck::GradientCheck(StepState &state, size_t steps) {
 void GradientCheck::issue(const StepState &state, size_t place) {
   if (gradients.empty() && state.gradientNorm.defined())
     numberOf[0].copy_(state.gradientNorm);
-  // The greatest magnitude needs no memory besides its result, and is NaN if a
-  // gradient is.
+  // The least and the greatest value need no memory besides their results, and
+  // are NaN if a gradient is. On a CPU, the greatest magnitude takes 17 times
+  // as long, because PyTorch has no vectorized loop for it.
   for (size_t i = 0; i < gradients.size(); ++i)
-    at::linalg_vector_norm_out(numberOf[i], gradients[i],
-                               std::numeric_limits<double>::infinity());
+    at::aminmax_out(numberOf[2 * i], numberOf[2 * i + 1], gradients[i]);
   results.select(0, int64_t(place)).copy_(numbers, /*non_blocking=*/true);
 }
 
@@ -49,7 +48,7 @@ std::optional<int64_t> GradientCheck::find(size_t place) const {
       first, end, [](double number) { return !std::isfinite(number); });
   if (found == end)
     return std::nullopt;
-  return buckets.empty() ? -1 : buckets[found - first];
+  return buckets.empty() ? -1 : buckets[size_t(found - first) / 2];
 }
 
 std::optional<double> GradientCheck::norm(size_t place) const {

@@ -33,7 +33,8 @@ private:
   /// gradients.
   std::vector<int64_t> buckets;
   std::vector<at::Tensor> gradients;
-  /// Numbers that are NaN or infinite if a gradient is: on the device as one
+  /// Numbers that are NaN or infinite if a gradient is, which are the norm or
+  /// the least and the greatest value of each bucket: on the device as one
   /// tensor and one by one, and on the host for each step.
   at::Tensor numbers, results;
   std::vector<at::Tensor> numberOf;

@@ -56,7 +56,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
         },
         **MEASURED,
     },
+    # A script with FSDP, whose compiled run has its arguments unchanged.
     "smoothing": {
+        "fsdp": True,
         "arguments": {"label_smoothing_factor": 0.1, "activation_checkpointing": True, "num_train_epochs": 1, "max_steps": -1}
     },
     "bf16": {"arguments": {"bf16": True, "lr_scheduler_type": "constant"}},

@@ -151,9 +151,13 @@ def train(run: Path, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def maker(run: Path, job: dict[str, Any]) -> tuple[Any, TrainingArguments]:
-    arguments = make_arguments(run, **job.get("arguments", {}))
+    given = dict(job.get("arguments", {}))
     if job["kind"] == "plain":
-        return Trainer, arguments
+        return Trainer, make_arguments(run, **given)
+    if job.get("fsdp"):
+        config = {"activation_checkpointing": given.pop("activation_checkpointing")}
+        given.update(fsdp="full_shard auto_wrap", fsdp_config=config)
+    arguments = make_arguments(run, **given)
     options = {"cache": run.parent / "cache", "threads": 1, "check": False}
     return partial(CompiledTrainer, step_options=options, lengths=job.get("lengths", ())), arguments
 

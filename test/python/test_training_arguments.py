@@ -15,7 +15,7 @@ from transformers import Seq2SeqTrainer, Seq2SeqTrainingArguments, T5Config, T5F
 
 from fcdp.errors import StepError
 from fcdp.integrations import training_arguments
-from fcdp.integrations.training_arguments import check_arguments
+from fcdp.integrations.training_arguments import check_arguments, without_fsdp
 from fcdp.integrations.transformers import CompiledTrainer
 
 
@@ -50,10 +50,7 @@ def test_all_settings_are_known() -> None:
         ({"accelerator_config": {"even_batches": False}}, "accelerator_config: .*even_batches=False"),
         ({"activation_checkpointing_kwargs": {"offload": True}}, "activation_checkpointing_kwargs: .*offload=True"),
         ({"activation_checkpointing_kwargs": {"use_reentrant": True}}, "set use_reentrant=False"),
-        (
-            {"fsdp_config": {"activation_checkpointing": True}, "fp16_full_eval": True},
-            "fp16_full_eval: .*; fsdp_config: .*; gradient_checkpointing=True in place of its activation_checkpointing",
-        ),
+        ({"fp16_full_eval": True, "torch_compile": True}, "fp16_full_eval: .*; torch_compile: .* compiled already"),
         ({"debug": "underflow_overflow"}, "debug: .* modules do not run in a compiled step"),
         ({"use_cache": True}, None),
     ],
@@ -73,13 +70,37 @@ def test_without_effect(tmp_path: Path) -> None:
         check_arguments(arguments(tmp_path, **given))
 
 
-@pytest.mark.parametrize("name", ["fsdp", "deepspeed"])
-def test_other_systems(tmp_path: Path, name: str) -> None:
-    """TrainingArguments themselves ask for these packages and launchers."""
+def test_deepspeed(tmp_path: Path) -> None:
+    """TrainingArguments themselves ask for the package and its launcher."""
     args = arguments(tmp_path)
-    setattr(args, name, "something")
-    with pytest.raises(StepError, match=f"{name}: .* choose how states are sharded by step_options"):
+    args.deepspeed = "something"
+    with pytest.raises(StepError, match="deepspeed: .* choose how states are sharded by step_options"):
         check_arguments(args)
+
+
+@pytest.mark.parametrize("config", [{}, {"transformer_layer_cls_to_wrap": ["Block"], "activation_checkpointing": True}])
+def test_fsdp_is_replaced(tmp_path: Path, config: dict[str, Any]) -> None:
+    # Transformers adds keys to the dict.
+    given = arguments(tmp_path, fsdp="full_shard auto_wrap", fsdp_config={**config})
+    with pytest.warns(UserWarning, match="^fsdp: FSDP is not used"):
+        trainer = CompiledTrainer(Model(), given)
+    assert trainer.args.activation_checkpointing == bool(config)
+    assert not trainer.args.fsdp and given.fsdp and not given.activation_checkpointing
+    with pytest.warns(UserWarning, match="^fsdp: FSDP is not used"):
+        assert not CompiledTrainer(model=Model(), args=given).is_fsdp_enabled
+
+
+@pytest.mark.parametrize("key", ["cpu_offload", "xla"])
+def test_fsdp_settings_that_are_refused(tmp_path: Path, key: str) -> None:
+    given = arguments(tmp_path, fsdp=True)
+    given.fsdp_config[key] = True
+    with pytest.raises(StepError, match=f"fsdp_config: .*{key}=True.*leave it out"):
+        CompiledTrainer(Model(), given)
+
+
+def test_arguments_without_fsdp_are_the_same_object(tmp_path: Path) -> None:
+    given = arguments(tmp_path)
+    assert without_fsdp(given) is given
 
 
 def test_unknown_settings(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refuses settings of Transformers' TrainingArguments that a compiled step cannot honour."""
 
+import copy
 import dataclasses
 import warnings
 from typing import Any
@@ -52,15 +53,43 @@ _REFUSED = {
     "enable_jit_checkpoint": "set save_steps: a signal reaches the ranks at different steps",
     "save_on_each_node": "let output_dir be a folder that all nodes share",
     "parallelism_config": _STRATEGY,
-    "fsdp": _STRATEGY,
-    "fsdp_config": _STRATEGY,
     "deepspeed": _STRATEGY,
     "ddp_broadcast_buffers": "leave it out: each rank has its own buffers, and rank 0's are saved",
     "debug": "leave it out: modules do not run in a compiled step",
 }
 
 # Arguments with some values that are honoured.
-_PARTLY = ("use_cpu", "train_sampling_strategy")
+_PARTLY = ("use_cpu", "train_sampling_strategy", "fsdp", "fsdp_config")
+
+# Keys of `fsdp_config` that ask for more than a way to shard.
+_FSDP_REFUSED = {
+    "cpu_offload": "leave it out: states stay on the device, and step_options={'strategy': 'fcdp'} keeps gathered parameters in "
+    "host memory",
+    "xla": "leave it out: a step runs on processors and on GPUs",
+}
+
+
+def without_fsdp(args: Any) -> Any:
+    """Returns arguments without FSDP, whose work the compiled step does: a copy, or `args` if they do not ask for it.
+
+    Checkpointing of FSDP's units becomes gradient checkpointing. How FSDP wraps modules and when it frees gathered
+    parameters is not taken over: the plan of the step decides that. Warns so on rank 0. Raises StepError for what a
+    compiled step cannot do.
+    """
+    if not getattr(args, "fsdp", None):
+        return args
+    config = args.fsdp_config or {}
+    for key, advice in _FSDP_REFUSED.items():
+        if config.get(key):
+            refuse("fsdp_config", f"{key}={config[key]!r}", advice)
+    if args.process_index == 0:
+        warnings.warn("fsdp: FSDP is not used; the compiled step shards states as step_options={'strategy': ...} says", stacklevel=3)
+    made = copy.copy(args)
+    made.fsdp, made.fsdp_config, made.fsdp_plugin_args = None, None, None
+    if config.get("activation_checkpointing"):
+        # Transformers 5 has two names for it, and its trainer reads the newer one.
+        made.activation_checkpointing = made.gradient_checkpointing = True
+    return made
 
 
 def check_arguments(args: Any) -> None:
@@ -77,8 +106,6 @@ def check_arguments(args: Any) -> None:
         if field.name in (*_HONOURED, *_PARTLY, *_GENERATION, *_WITHOUT_EFFECT) or _is_default(field, value):
             continue
         advice = _REFUSED.get(field.name, "leave it out: this version of fcdp does not know it")
-        if field.name == "fsdp_config" and (value or {}).get("activation_checkpointing"):
-            advice += "; gradient_checkpointing=True in place of its activation_checkpointing"
         refused.append(_refusal(field.name, value, advice))
     if refused:
         raise StepError("misuse", "; ".join(refused))

@@ -25,7 +25,7 @@ import fcdp
 from fcdp.call import replaced_forward
 from fcdp.errors import StepError
 from fcdp.integrations.lengths import Lengths, shapes_of
-from fcdp.integrations.training_arguments import check_arguments, refuse
+from fcdp.integrations.training_arguments import check_arguments, refuse, without_fsdp
 from fcdp.loop.install import load_library
 from fcdp.loop.job import find_launch
 from fcdp.loop.optimizer import optimizer_options
@@ -83,6 +83,11 @@ class CompiledTrainer(Trainer):
         pad: Mapping[str, float | None] | None = None,
         **kwargs: Any,
     ):
+        # Trainer's arguments begin with `model` and `args`.
+        if len(args) > 1:
+            args = (args[0], without_fsdp(args[1]), *args[2:])
+        elif "args" in kwargs:
+            kwargs["args"] = without_fsdp(kwargs["args"])
         super().__init__(*args, **kwargs)
         check_arguments(self.args)
         load_library()

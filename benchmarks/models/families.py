@@ -47,13 +47,11 @@ def images(generator: torch.Generator) -> dict[str, torch.Tensor]:
 
 @dataclass(frozen=True)
 class Family:
-    """`auto` is the class of Transformers that makes a model of a configuration; `settings` are those beside SMALL.
-    `experts` is how a mixture of experts multiplies; the default one calls an operator that only Transformers has."""
+    """`auto` is the class of Transformers that makes a model of a configuration; `settings` are those beside SMALL."""
 
     auto: str = "AutoModelForCausalLM"
     inputs: Callable[[torch.Generator], dict[str, torch.Tensor]] = tokens
     settings: dict[str, Any] = field(default_factory=dict)
-    experts: str = ""
 
     def build(self, name: str) -> nn.Module:
         torch.manual_seed(0)
@@ -65,10 +63,7 @@ class Family:
                 setattr(config, key, 0.0)
         if hasattr(config, "use_cache"):
             config.use_cache = False
-        model = getattr(transformers, self.auto).from_config(config)
-        if self.experts:
-            model.set_experts_implementation(self.experts)
-        return model
+        return getattr(transformers, self.auto).from_config(config)
 
 
 MASKED, IMAGES = "AutoModelForMaskedLM", "AutoModelForImageClassification"
@@ -83,8 +78,8 @@ EXPERTS = "mixtral qwen2_moe qwen3_moe qwen3_next olmoe gpt_oss".split()
 ENCODERS = "bert roberta electra deberta-v2 modernbert".split()
 
 FAMILIES = {
-    **dict.fromkeys(DECODERS + RECURRENT, Family()),
-    **dict.fromkeys(EXPERTS, Family(experts="batched_mm")),
+    **dict.fromkeys(DECODERS + RECURRENT + EXPERTS, Family()),
+    "deepseek_v3": Family(settings={"num_key_value_heads": 4}),
     **dict.fromkeys(ENCODERS, Family(MASKED)),
     "bart": Family("AutoModelForSeq2SeqLM"),
     "vit": Family(IMAGES, images),

@@ -30,8 +30,6 @@ def load(args: argparse.Namespace) -> tuple[nn.Module, torch.Tensor]:
     config = AutoConfig.from_pretrained(args.model, output_router_logits=True)  # adds the loss of the router
     with fcdp.empty_weights():  # Each rank reads its shards from the files, and no process holds the model.
         model = AutoModelForCausalLM.from_config(config, dtype=config.dtype).train()
-    # Grouped products, Transformers' default, are an operator of PyTorch in bfloat16 alone.
-    model.set_experts_implementation("batched_mm" if config.dtype == torch.float32 else "grouped_mm")
     with open(args.text) as file:
         tokens = torch.tensor(AutoTokenizer.from_pretrained(args.model)(file.read())["input_ids"])
     return model, tokens[: len(tokens) // args.length * args.length].reshape(-1, args.length)

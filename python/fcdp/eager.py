@@ -16,6 +16,7 @@ from fcdp.attributes import is_fcdps, is_standard, is_torchs, unchanged_attribut
 from fcdp.call import Call, loss_forward
 from fcdp.compiled import compiled_as_eager
 from fcdp.errors import ExportError
+from fcdp.experts import grouped_products_of_all_types
 from fcdp.inference import inference_as_no_grad
 from fcdp.leaves import check_leaves
 from fcdp.logs import without_torch_logs
@@ -23,11 +24,6 @@ from fcdp.recomputed import buffers_kept
 from fcdp.recurrent import PAD_INSTEAD, is_of_packed
 from fcdp.regions import preserved_randomness
 from fcdp.torch_private import buffer_table, fake_mode_of as mode_of_tensors, pytree
-
-_HINTS = {
-    "got mat_a.dtype": "if these are experts of Transformers, call model.set_experts_implementation('batched_mm') before",
-}
-"""The advice for an error of the model, by a part of its text."""
 
 OWN_LOSS = (
     "give the loss of one rank's micro-batch, without gathers and sums over ranks; a compiled step takes the mean over "
@@ -108,6 +104,7 @@ def passes(model: nn.Module, call: Call) -> Iterator[Callable[[], torch.Tensor]]
             values = pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
             stack.enter_context(mode)
             stack.enter_context(without_assertions())
+            stack.enter_context(grouped_products_of_all_types())
         yield lambda: model(*values)
 
 
@@ -165,10 +162,9 @@ def model_errors(has_values: bool) -> Iterator[None]:
                 f"forward needs the values of a tensor, which a compiled step does not wait for ({error}{place_of(error)}): "
                 "use torch.where, or constants, in place of .item(), .numpy() and of a branch"
             ) from error
-        hint = next((f"; {hint}" for part, hint in _HINTS.items() if part in str(error)), "")
         without_values = f"in a pass with tensors that have no values{place_of(error)}"
         where = "in plain PyTorch, without fcdp" if has_values else without_values
-        raise ExportError(f"the model fails on the example inputs {where}: {error}{hint}") from error
+        raise ExportError(f"the model fails on the example inputs {where}: {error}") from error
 
 
 def _needs_values(error: Exception) -> bool:

@@ -25,6 +25,7 @@ from fcdp.documents import attend_by_document
 from fcdp.eager import StepResult, as_eager, eager_loss, eager_step, fake_mode_of, place_of
 from fcdp.empty import off_meta, unmarked, without_values
 from fcdp.errors import ExportError, shows_torch_messages, with_lines_of_torch
+from fcdp.experts import group_products
 from fcdp.functions import kept_functions
 from fcdp.garbage import without_collections
 from fcdp.joint import changed_buffers, joint_program, label_coverage, loss_program
@@ -300,6 +301,7 @@ def _trace(model: nn.Module, call: Call) -> ExportedProgram:
                     start_stage("tracing the backward pass")
                     joint = joint_program(forward)
                 attend_by_document(joint)
+                group_products(joint)
             check_operators(joint)
             return joint
     except ExportError:

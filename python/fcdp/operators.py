@@ -11,10 +11,6 @@ from torch.export import ExportedProgram
 from fcdp.errors import ExportError
 from fcdp.torch_private import is_higher_order, operator_name, pytree
 
-_HINTS = {
-    "transformers::grouped_mm": "call model.set_experts_implementation('batched_mm') before the export",
-}
-
 
 def check_operators(joint: ExportedProgram) -> None:
     """Raises ExportError for the first operator that a compiled step cannot run, and says what to use instead."""
@@ -31,7 +27,7 @@ def check_operators(joint: ExportedProgram) -> None:
         if name and not name.startswith(("aten::", "fcdp::")):
             raise ExportError(
                 f"the step calls '{name}'{_place(node)}, which is not part of PyTorch's own library, "
-                f"and the runtime has no other; {_hint(name)}"
+                "and the runtime has no other; choose the setting of the model that uses PyTorch's own operators"
             )
         for value in pytree.tree_leaves(node.meta.get("val")):
             _check_result(node, name or "an operator", value)
@@ -61,9 +57,3 @@ def _place(node: fx.Node) -> str:
     known = [part for part in (label.get("source"), module) if part]
     return f" ({', '.join(known)})" if known else ""
 
-
-def _hint(name: str) -> str:
-    return next(
-        (hint for prefix, hint in _HINTS.items() if name.startswith(prefix)),
-        "choose the setting of the model that uses PyTorch's own operators",
-    )

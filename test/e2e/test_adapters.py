@@ -126,7 +126,6 @@ def test_experts_of_a_folder_and_their_adapter(tmp_path: Path, monkeypatch: pyte
     def base() -> nn.Module:
         torch.manual_seed(0)
         model = MixtralForCausalLM(MixtralConfig(**SMALL, num_local_experts=4))
-        model.set_experts_implementation("batched_mm")
         return model
 
     experts = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]

@@ -157,7 +157,7 @@ def test_vision(tmp_path: Path, cache: Path) -> None:
 
 
 def test_moe(tmp_path: Path, cache: Path) -> None:
-    """In bfloat16, as at its real size, so that experts are grouped products."""
+    """In bfloat16, as at its real size."""
     text = run_recipe("moe", tmp_path / "out", cache)
     small = recipe("moe")
     torch.manual_seed(0)

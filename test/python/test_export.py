@@ -289,29 +289,6 @@ def test_operators_of_python_packages_are_refused(tmp_path):
     assert not path.exists()
 
 
-def test_default_experts_of_transformers_name_the_setting(tmp_path):
-    config = transformers.MixtralConfig(
-        vocab_size=32,
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        num_local_experts=2,
-    )
-    model = transformers.MixtralForCausalLM(config)
-    ids = torch.randint(32, (1, 8))
-    inputs = {"input_ids": ids, "labels": ids}
-    with pytest.raises(fcdp.ExportError, match="'transformers::grouped_mm.*set_experts_implementation"):
-        fcdp.export(model, inputs, tmp_path / "step.pt2")
-    with fcdp.empty_weights():
-        empty = transformers.MixtralForCausalLM(config)
-    with pytest.raises(fcdp.ExportError, match="a pass with tensors that have no values.*set_experts_implementation"):
-        fcdp.export(empty, inputs, tmp_path / "step.pt2")
-    model.set_experts_implementation("batched_mm")
-    fcdp.export(model, inputs, tmp_path / "step.pt2")
-
-
 def test_an_evaluation_has_no_gradients(tmp_path):
     model = Tiny().eval()
     before = state(model)

@@ -62,6 +62,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "arguments": {"label_smoothing_factor": 0.1, "activation_checkpointing": True, "num_train_epochs": 1, "max_steps": -1}
     },
     "bf16": {"arguments": {"bf16": True, "lr_scheduler_type": "constant"}},
+    "experts": {"experts": True},
 }
 
 
@@ -175,7 +176,7 @@ def test_trains_and_evaluates_as_trainer(two_ranks: Jobs) -> None:
     assert [result["embedding"] for result in two_ranks.results("compiled-default")] == [saved, saved]
 
 
-@pytest.mark.parametrize(("name", "tolerance"), [("sgd", TOLERANCE), ("smoothing", TOLERANCE), ("bf16", 2e-2)])
+@pytest.mark.parametrize(("name", "tolerance"), [("sgd", TOLERANCE), ("smoothing", TOLERANCE), ("bf16", 2e-2), ("experts", TOLERANCE)])
 def test_settings_of_trainer(two_ranks: Jobs, name: str, tolerance: float) -> None:
     """A step that clips nothing has no norm for the log."""
     two_ranks.assert_same(f"compiled-{name}", f"plain-{name}", tolerance, but=frozenset({"grad_norm"} if name == "sgd" else ()))

@@ -8,8 +8,9 @@ JOBS is JSON, a list of {"name": ..., "kind": "plain" or "compiled", "arguments"
 end, "pretrained": whether the model comes from from_pretrained, in evaluation mode, with all of its attention dropped
 in training, "dynamic": whether batches are as long as their longest row, "lengths": those of CompiledTrainer,
 "metrics": whether there are metrics of predictions, and predictions at the end, which are compared with those of the
-plain Trainer with the saved model; a part of the model is frozen then}. Each rank writes FOLDER/NAME/result-RANK.json
-with the log history, or the error, and rank 0 the model to FOLDER/NAME/model.
+plain Trainer with the saved model; a part of the model is frozen then, "experts": whether the model is a mixture of
+experts}. Each rank writes FOLDER/NAME/result-RANK.json with the log history, or the error, and rank 0 the model to
+FOLDER/NAME/model.
 """
 
 import json
@@ -22,7 +23,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils.data import Dataset
-from transformers import EvalPrediction, LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments, set_seed
+from transformers import (
+    EvalPrediction,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
 from transformers.trainer_utils import PredictionOutput
 
 from fcdp.errors import StepError
@@ -82,10 +92,14 @@ def most_likely(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return logits.argmax(-1).where((logits != -100).any(-1), -100)
 
 
-def make_model() -> LlamaForCausalLM:
+def make_model(has_experts: bool = False) -> LlamaForCausalLM | MixtralForCausalLM:
     set_seed(3)
     shape = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, max_position_embeddings=LENGTH, **shape))
+    shape.update(vocab_size=VOCABULARY, max_position_embeddings=LENGTH)
+    if has_experts:
+        # With the loss of the router.
+        return MixtralForCausalLM(MixtralConfig(num_key_value_heads=2, num_local_experts=4, output_router_logits=True, **shape))
+    return LlamaForCausalLM(LlamaConfig(**shape))
 
 
 def load_model(folder: Path) -> LlamaForCausalLM:
@@ -126,7 +140,7 @@ def train(run: Path, job: dict[str, Any]) -> dict[str, Any]:
     if job.get("metrics"):
         rest.update(compute_metrics=metrics, preprocess_logits_for_metrics=most_likely)
     make_trainer, arguments = maker(run, job)
-    model = load_model(run / "pretrained") if job.get("pretrained") else make_model()
+    model = load_model(run / "pretrained") if job.get("pretrained") else make_model(job.get("experts", False))
     model.model.norm.requires_grad_(not job.get("metrics"))
     trainer = make_trainer(model, arguments, **rest)
     result: dict[str, Any] = {}

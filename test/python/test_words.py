@@ -142,6 +142,9 @@ def test_accepts(found, text: str) -> None:
         ("code.py", f'SCRIPT = """\n{"a " * 61}\n"""', []),
         ("code.py", "x = 1  # told\n\n# It\n# was told\n", [1, 4]),
         ("run.sh", "told=1\ncat <<EOF\nIt was told.\nEOF\n", [3]),
+        ("ops.mlir", "// It was\n// told so.\n  // CHECK: told\n#told = 1 // told\n// -----\n// RUN: told\n", [2]),
+        ("ops.mlir", "// expected-error @+1 {{" + "a " * 60 + "}}\n// CHECK-DAG{LITERAL}: told\n// DontTell: told\n", []),
+        ("tools.test", "# It was told.\n# RUN: echo told\n# ONE-NOT: told\necho told\n", [1]),
         ("data.csv", "it was told", []),
     ],
 )

@@ -4,7 +4,7 @@
 // DEFINE: %{prove} = fcdp-opt --fcdp-verify-plan
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 clip-norm=0.5 optimizer=sgd,lr=0.1,momentum=0.9" -o %t/plan.mlir
 
-// The calls have the names of what they read, also behind a view, and of the
+// The calls have the names of what they read, also through a view, and of the
 // gradients that they compute.
 // RUN: FileCheck %s --input-file=%t/plan.mlir
 // CHECK: fcdp.clip_norm = 5.000000e-01

@@ -1,4 +1,4 @@
-// What messages of reductions leave out stays where only they write.
+// Reductions keep the values that their messages leave out where only they write.
 // RUN: split-file %s %t
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 strategy=fcdp optimizer=sgd reduce-wire=int8" -o %t/two.mlir
 // RUN: fcdp-opt %t/two.mlir --fcdp-verify-plan | diff %t/two.mlir -
@@ -17,7 +17,7 @@
 // RACE: error: 'fcdp.reduce_scatter' op for 'w' of @bucket.a in @first_microbatch: reads bytes [0, {{[0-9]+}}) of the host arena on inter, not ordered with another access to them; expected 'inter' to wait for 'inter_reduce'
 // RACE: note: the other access, on inter_reduce in @first_microbatch for 'w' of @bucket.a
 
-// A message that has no residual, or that of nothing that is there.
+// A message that has no residual, or names a residual that is not there.
 // RUN: %edit %t/two.mlir --in last_microbatch --replace "residual @bucket.a.residual" "" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: 'fcdp.reduce_scatter' op expected 'residual' with the codes 'int8' and 'int4', and no others
 // RUN: %edit %t/two.mlir --delete "fcdp.state @bucket.a.residual" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=MISSING

@@ -166,8 +166,8 @@
 // RUN: %edit %t/one.mlir --in only_microbatch --delete "fcdp.release %%5" --insert-after "fcdp.release %%8 " "fcdp.release %%5 : tensor<64xf32>" | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: %edit %t/one.mlir --insert-before "fcdp.loss" "%%n = fcdp.record on h2d event 99" | fcdp-opt --fcdp-verify-plan -o /dev/null
 // RUN: fcdp-opt %t/one.mlir --fcdp-verify-plan="device-memory=2432 host-memory=896" -o /dev/null
-// An operator that the compiler does not know may show the copy that it reads;
-// what reads its result must find the copy, too.
+// An operator that the compiler does not know may show the copy that it reads.
+// Operators that read its result must find the copy, too.
 // RUN: %edit %t/one.mlir --in only_microbatch --replace "aten.neg.default" "custom.alias.default" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ALIAS
 // ALIAS: error: 'aten.call' op for 'w' of @bucket.a in @only_microbatch: reads a value after its release
 // ALIAS: note: released here

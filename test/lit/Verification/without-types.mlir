@@ -1,7 +1,8 @@
-// What the types of a plan refuse before it is proved, the proof refuses by itself, too: with the verifier of MLIR left out.
+// The proof also refuses by itself, without the verifier of MLIR, plans that their types refuse before it.
 // RUN: split-file %s %t
 
-// A gradient that is gathered over too few axes has fewer elements than the sum. Its own place is that of the sum's first elements.
+// A gradient that is gathered over too few axes has fewer elements than the sum. Its own place is that of the sum's
+// first elements.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=ddp optimizer=sgd" -o %t/one.mlir
 // RUN: %edit %t/one.mlir --in only_microbatch --delete "%%13 = fcdp.all_gather" --delete "fcdp.release %%13" --replace "fcdp.accumulate %%13 {{.*}}" "fcdp.accumulate %%11 into @bucket.a overwrite late on intra : tensor<32xf32>" > %t/part.mlir
 // RUN: not fcdp-opt %t/part.mlir --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=PARTTYPE

@@ -394,7 +394,7 @@ func.func @call_c7_size() {
 
 // -----
 
-// What the table does not say is not checked, nor a dynamic dimension.
+// Attributes without a rule in the table are not checked, nor is a dynamic dimension.
 func.func @call_c7_unchecked(%x: tensor<?x8xf32>, %y: tensor<0x4xf32>) {
   %0 = aten.call "aten.tanh.default"(self = %x) : (tensor<?x8xf32>) -> tensor<4x8xf32>
   %1 = aten.call "aten.sum.dim_IntList"(self = %y, dim = [0]) : (tensor<0x4xf32>) -> tensor<4xf32>

@@ -63,7 +63,7 @@ func.func @differences_and_updates_of_outer_parameters_stay_apart() {
   return
 }
 
-// Reads and pure operations hold no memory of the pool.
+// Reads and pure operations have no results in the pool.
 // CHECK-LABEL: func.func @equal_reads_merge
 func.func @equal_reads_merge(%whole: tensor<64xf32>) -> (tensor<16xbf16>, tensor<16xbf16>, tensor<3x4xf32>, tensor<3x4xf32>, tensor<64xf32>, tensor<64xf32>) {
   // CSE-COUNT-1: fcdp.read_shard

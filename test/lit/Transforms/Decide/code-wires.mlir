@@ -3,7 +3,7 @@
 // RUN: fcdp-opt %t.mlir --fcdp-code-wires -o %t.coded
 // RUN: FileCheck %s --input-file=%t.coded
 
-// What the next gather refers to is kept, even if it is used once, as @head is.
+// The values that the next gather refers to are kept, even if they are used once, as @head is.
 // CHECK: fcdp.state @bucket.head.cache cache of @bucket.head in host : tensor<64xbf16>
 // CHECK-NOT: range 0 delta
 // CHECK-LABEL: func.func @only_microbatch

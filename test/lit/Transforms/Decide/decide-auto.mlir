@@ -33,8 +33,8 @@
 // GIVEN: fcdp.prefetch = 5 : i64, fcdp.reductions = 4 : i64
 // GIVEN: fcdp.bucket @bucket.b {{.*}} residency drop members
 
-// Sums of the gradients of four micro-batches that the device has no room for
-// are kept in host memory, if that has.
+// Gradient accumulators of four micro-batches are kept in host memory if the
+// device has no room for them, and host memory has.
 // RUN: %python %S/../Inputs/chain.py 12 65536 | fcdp-opt --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=4" --fcdp-bucket -o %t/chain.mlir
 // RUN: fcdp-opt %t/chain.mlir --fcdp-decide="strategy=auto cluster=%t/slow-network.yaml device-memory=6500000" | FileCheck %s --check-prefix=SUMS
 // SUMS-COUNT-12: accumulation node_host members

@@ -1,4 +1,4 @@
-// What collectives of each bucket send between nodes.
+// The form of the messages that collectives of each bucket send between nodes.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-decide="strategy=fcdp" -o %t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-decide-wires="wire=delta reduce-wire=coded" -o %t.both
 // RUN: FileCheck %s --check-prefix=BOTH --input-file=%t.both

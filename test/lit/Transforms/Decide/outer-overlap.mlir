@@ -9,7 +9,7 @@
 // CHECK-NOT: fcdp.outer
 // CHECK-LABEL: func.func @update
 // CHECK-LABEL: func.func @only_outer_microbatch() attributes {fcdp.role = #fcdp.role<only_outer_microbatch>}
-// Differences are taken behind the first fetch, which runs meanwhile.
+// Differences are taken after the first fetch begins, which runs meanwhile.
 // CHECK: fcdp.all_gather {{.*}} of @bucket.b over @world[local]
 // CHECK-NEXT: %[[A:.*]] = fcdp.outer_difference @bucket.a : tensor<32xbf16>
 // CHECK-NEXT: %[[AR:.*]] = fcdp.reduce_scatter %[[A]] of @bucket.a over @world[node] : tensor<32xbf16> to tensor<16xbf16>
@@ -39,7 +39,7 @@
 // TWO: fcdp.outer_update @bucket.b
 // TWO-NEXT: return
 
-// Gathers are prefetched into it, and sums run on behind it, as with the micro-batch that it replaces.
+// Gathers are prefetched into it, and sums run on after it, as with the micro-batch that it replaces.
 // RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=3 strategy=hsdp optimizer=sgd outer=8,overlap=on" -o %t/planned.mlir
 // RUN: FileCheck %s --check-prefix=ACROSS --input-file=%t/planned.mlir
 // ACROSS: func.func @last_microbatch(%{{.*}}: !fcdp.token {{.*}}) -> (!fcdp.token, !fcdp.token)

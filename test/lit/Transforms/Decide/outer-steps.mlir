@@ -23,7 +23,7 @@
 // CHECK-NEXT: fcdp.shard_update @bucket.a scale 2.500000e-01
 // CHECK-NEXT: fcdp.shard_update @bucket.b scale 2.500000e-01
 // CHECK-NEXT: fcdp.shard_update @bucket.d scale 2.500000e-01
-// A bucket is updated when the next one is on its way.
+// A bucket is updated when the next one is in flight.
 // CHECK-LABEL: func.func @outer_update() attributes {fcdp.role = #fcdp.role<outer_update>}
 // CHECK-NEXT: %[[A:.*]] = fcdp.outer_difference @bucket.a : tensor<32xbf16>
 // CHECK-NEXT: %[[AR:.*]] = fcdp.reduce_scatter %[[A]] of @bucket.a over @world[node] : tensor<32xbf16> to tensor<16xbf16>
@@ -128,7 +128,7 @@
 // OWNWIRE: func.func @outer_update
 // OWNWIRE: fcdp.reduce_scatter {{.*}} over @world[node] on inter_reduce
 
-// What the pass refuses.
+// The pass refuses these modules.
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=1 ranks-per-node=2 optimizer=sgd" --fcdp-bucket=sharding=node --fcdp-decide=strategy=hsdp -o %t/one.mlir
 // RUN: not fcdp-opt %t/one.mlir --fcdp-outer-steps=outer=8 2>&1 | FileCheck %s --check-prefix=NODES
 // NODES: error: outer: expected several nodes, got 1: a node alone has none to synchronize with

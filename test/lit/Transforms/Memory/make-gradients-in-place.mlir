@@ -63,7 +63,7 @@
 // SUM-NOT: in_place
 // SUM-LABEL: func.func @next_microbatch
 
-// The runtime is told to call the out-variant; the pack copies the others.
+// The plan names the out-variant for the runtime; the pack copies the others.
 // RUN: fcdp-opt %t/planned.mlir --convert-fcdp-to-llvm | mlir-translate --mlir-to-llvmir | llc -filetype=obj -o %t/planned.o
 // RUN: %if fcdp-compile %{ fcdp-compile %t/planned.o --emit=plan-json | FileCheck %s --check-prefix=CALLS %}
 // CALLS: "aten::mm","overload": "out","functional": "default","alias": "unknown",{{.*}}{"name": "out",

@@ -1,5 +1,5 @@
-// What a model runs under torch.utils.checkpoint is computed again, whatever the
-// option says, but for what the rest of the forward pass reads.
+// Operators under torch.utils.checkpoint are computed again, whatever the option
+// is, but not those whose results the rest of the forward pass reads.
 // RUN: fcdp-opt %s --fcdp-decide-remat | FileCheck %s --implicit-check-not=checkpoint_region
 // RUN: fcdp-opt %s --fcdp-decide-remat=remat=unit | FileCheck %s --implicit-check-not=checkpoint_region
 // RUN: fcdp-opt %s --fcdp-decide-remat --fcdp-remat | FileCheck %s --check-prefix=AGAIN
@@ -12,7 +12,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
   func.func @step() {
     %x = fcdp.read_input @x : tensor<4x4xf32>
     %w = fcdp.read_parameter @w : tensor<4x4xf32>
-    // A view holds no memory.
+    // A view has no memory of its own.
     // CHECK: "aten.t.default"(self = %{{.*}}) : (
     %t = aten.call "aten.t.default"(self = %w) {fcdp.checkpoint_region = 0 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
     // CHECK: "aten.mm.default"{{.*}} {fcdp.recompute = true} : (

@@ -1,4 +1,4 @@
-// What runs again may read the parameters of buckets that the backward pass of the
+// Operators that run again may read the parameters of buckets that the backward pass of the
 // unit reads anyway. Which parameters of a unit share a bucket depends on options.
 // RUN: split-file %s %t
 

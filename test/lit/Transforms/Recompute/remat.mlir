@@ -163,8 +163,8 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 
 // -----
 
-// A mask is drawn once. What is made of it may be made again, from what the
-// dropout gave.
+// A mask is drawn once. Values that are made of it may be made again, from the
+// results of the dropout.
 // CHECK-LABEL: fcdp.parameter @DontDrawTwice
 // CHECK: "aten.native_dropout.default"
 // CHECK-NOT: fcdp.recompute
@@ -193,7 +193,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 
 // -----
 
-// Statistics that the step changes are read and written once; those that it
+// Statistics that the step changes are read and written once. Statistics that it
 // does not change may be read again.
 // CHECK-LABEL: fcdp.parameter @DontCountTwice
 // CHECK-NOT: fcdp.recompute

@@ -9,8 +9,8 @@
 // APART: fcdp.target = "cuda"
 // APART: aten.rsqrt.default
 
-// Casts to f32 and back are the kernel's, so it reads and writes bf16. What the
-// gradient of the input is added to stays.
+// Casts to f32 and back are the kernel's, so it reads and writes bf16. The sum of
+// the gradient of the input with another gradient stays.
 // CHECK-LABEL: func.func @step
 // CHECK: %[[W:.*]] = fcdp.read_parameter @w
 // CHECK: %[[X:.*]] = fcdp.read_input @x
@@ -65,8 +65,8 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 
 // -----
 
-// In f32, gradients of the input's other users may stand between the parts of
-// the norm's.
+// In f32, gradients of the input's other users may lie between the parts of the
+// norm's gradient.
 // CHECK-LABEL: func.func @step
 // CHECK: %[[X:.*]] = fcdp.read_input @x
 // CHECK-NEXT: %[[N:.*]]:2 = aten.call "aten._fused_rms_norm.default"(input = %[[X]]

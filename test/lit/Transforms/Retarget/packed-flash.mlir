@@ -9,7 +9,7 @@
 // OLD: aten.call "aten._scaled_dot_product_efficient_attention.default"
 // OLD-NOT: flash
 
-// Each token may be a document, so those of fewer than 128 tokens are left to
+// Each token may be a document, so documents of fewer than 128 tokens are left to
 // blocks, under a mask: 512 tokens have four sequences at the most. Layers share
 // the bounds and the mask.
 // CHECK-LABEL: func.func @step

@@ -7,8 +7,8 @@
 // RUN: fcdp-opt %s --split-input-file --fcdp-retarget | diff %t.plain -
 // RUN: fcdp-opt %s --split-input-file --fcdp-retarget=target=cpu | diff %t.plain -
 
-// In half precision and without a mask, the flash kernel. What it gives for
-// dropout goes on to the backward pass; lengths of sequences are undefined.
+// In half precision and without a mask, the flash kernel. Its results for dropout
+// go on to the backward pass; lengths of sequences are undefined.
 // CHECK: module attributes {fcdp.phase = #fcdp.phase<imported>, fcdp.target = "cuda"}
 // CHECK-LABEL: func.func @step
 // CHECK: %[[Q:.*]] = fcdp.read_input @q

@@ -66,8 +66,8 @@ module attributes {fcdp.phase = #fcdp.phase<sharded>} {
 
 // -----
 
-// A sum of gradients is stored when compute is done with them, so that their
-// memory is free then.
+// A gradient accumulator is stored when compute is done with the gradients, so
+// that their memory is free then.
 // CHECK-LABEL: func.func @first_microbatch
 // CHECK: fcdp.reduce_scatter
 // CHECK-NEXT: %[[PART:.*]] = fcdp.record on intra_reduce

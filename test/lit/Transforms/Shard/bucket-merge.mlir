@@ -62,7 +62,7 @@
 // OVERLAP-LABEL: func.func @update
 
 // Parameters of another wire type, gradient type or storage stay apart, as do
-// those behind a bucket that is too large.
+// parameters that follow a bucket that is too large.
 // RUN: fcdp-opt %t/kinds.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-narrow-gathers --fcdp-bucket="bucket-bytes=128" | FileCheck %s --check-prefix=KINDS
 // KINDS: fcdp.bucket @bucket.a unit "a" {{.*}} wire f32
 // KINDS: fcdp.bucket @bucket.b.bf16 unit "b" {{.*}} wire bf16

@@ -6,7 +6,7 @@
 // Members start at multiples of 64 bytes (16 f32, 32 bf16), in the order of the
 // parameters, not of their uses; the rest pads to four shards of a multiple of
 // 64 bytes. Buckets differ by unit, wire type, trainability, and by whether
-// anyone reads them; symbols stand in front of functions.
+// anyone reads them; symbols come before functions.
 // CHECK-LABEL: module
 // CHECK: fcdp.mesh @world(node = 2, local = 2)
 // CHECK: fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 trainable members [@a.weight at 0, @a.bias at 32]

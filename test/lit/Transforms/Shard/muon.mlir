@@ -46,8 +46,8 @@
 // MERGED: fcdp.bucket @bucket.a..b.muon unit "a..b" {{.*}} layout owned members [@a at {{[0-9]+}}, @b at {{[0-9]+}}]
 // MERGED: fcdp.bucket @bucket.a..b unit "a..b" {{.*}} members [@p at {{[0-9]+}}, @q at {{[0-9]+}}]
 
-// A head is one of several losses' last matrices. What is computed of a matrix
-// alone is the matrix.
+// A head is one of several losses' last matrices. A value that is computed of a
+// matrix alone counts as the matrix.
 // RUN: fcdp-opt %t/heads.mlir --fcdp-shard="optimizer=muon" | FileCheck %s --check-prefix=HEADS
 // HEADS: fcdp.shard_update @body scale 1.000000e+00 with #fcdp.muon
 // HEADS: fcdp.shard_update @one scale 1.000000e+00 with #fcdp.adamw

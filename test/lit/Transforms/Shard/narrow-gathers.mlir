@@ -130,7 +130,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 // -----
 
 // An evaluation that reads in the step's type is gathered in it, too. One that
-// reads a wider type widens the gathers of both, which is said.
+// reads a wider type widens the gathers of both, and a warning says so.
 // CHECK-LABEL: func.func @only_microbatch
 // CHECK-SAME: only_microbatch
 // CHECK: fcdp.cast_shard %{{.*}} : !fcdp.shard<tensor<4x4xf32>>

@@ -11,7 +11,7 @@
 // RUN: %{shard} --fcdp-bucket="reduce-dtype=model" | diff %t.model -
 // RUN: not %{shard} --fcdp-bucket="reduce-dtype=f64" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
-// The pack converts. What is in f32 needs no `reduce`.
+// The pack converts. Gradients in f32 need no `reduce`.
 // F32: fcdp.bucket @bucket.a unit "a" elements 128 storage bf16 wire bf16 reduce f32 trainable members [@a.weight at 0]
 // F32: fcdp.bucket @bucket.b unit "b" elements 64 storage f32 wire f32 trainable members
 // DontFrozen: nothing of it is reduced.

@@ -100,7 +100,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 //--- phase.mlir
 module {}
 //--- wrong.mlir
-// What trains nothing has no backward pass.
+// A step that trains nothing has no backward pass.
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @w : tensor<4x4xf32> unit "fc" names ["w"]
   func.func @step() {

@@ -1,4 +1,4 @@
-// Buckets whose states are cut over the ranks of a node, or not at all, on two
+// Buckets whose states are sharded by the ranks of a node, or not at all, on two
 // nodes of two ranks.
 // RUN: split-file %s %t
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-narrow-gathers --fcdp-bucket="sharding=node" -o %t/node.mlir

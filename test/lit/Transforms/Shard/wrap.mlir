@@ -1,5 +1,5 @@
-// What is gathered together: the parameters of a unit, those of a module, or those of a unit with a gather of its own for
-// what the backward pass recomputes.
+// A bucket has the parameters of a unit, or of a module, or of a unit with a gather of its own for the operators that
+// the backward pass recomputes.
 // RUN: fcdp-opt %s --fcdp-remat --fcdp-shard=ranks-per-node=2 | FileCheck %s --check-prefix=UNIT
 // RUN: fcdp-opt %s --fcdp-remat --fcdp-shard="ranks-per-node=2 wrap=module" | FileCheck %s --check-prefix=MODULE
 // RUN: fcdp-opt %s --fcdp-remat --fcdp-shard="ranks-per-node=2 wrap=checkpoint" | FileCheck %s --check-prefix=AGAIN

@@ -1,4 +1,4 @@
-// What phases require of outer steps beyond their operations' own constraints.
+// Phases require this of outer steps beyond their operations' own constraints.
 // RUN: split-file %s %t
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2 optimizer=sgd" --fcdp-bucket=sharding=node --fcdp-decide=strategy=hsdp --fcdp-outer-steps=outer=8 --fcdp-verify-sharded -o %t/one.mlir
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2 optimizer=sgd" --fcdp-bucket=sharding=node --fcdp-decide=strategy=hsdp --fcdp-outer-steps=outer=8,fragments=2 --fcdp-verify-sharded -o %t/two.mlir

@@ -26,6 +26,12 @@ void checkFunctions(const StepPlan &plan);
 /// Checks one operation, and calls `visit` for each region that it names.
 using RegionVisitor = std::function<void(const plan::Buf &)>;
 void checkOp(const StepPlan &plan, size_t index, const RegionVisitor &visit);
+/// Check the form in which a collective, at the path `where`, sends values, and
+/// the memory and the states that it needs for that.
+void checkMessages(const StepPlan &plan, const std::string &where,
+                   const plan::AllGatherT &op, const RegionVisitor &visit);
+void checkMessages(const StepPlan &plan, const std::string &where,
+                   const plan::ReduceScatterT &op, const RegionVisitor &visit);
 /// Checks that one stream uses each communicator.
 void checkCommunicators(const StepPlan &plan);
 

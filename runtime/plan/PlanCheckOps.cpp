@@ -3,7 +3,6 @@
 // Checks a plan's operations.
 #include "plan/PlanCheck.h"
 
-#include "core/CodedMessage.h"
 #include "plan/StatePlaces.h"
 
 #include <map>
@@ -100,10 +99,6 @@ private:
                 op.scale);
   }
   void check(const plan::AllGatherT &op) const;
-  void checkDelta(const plan::AllGatherT &op) const;
-  void messages(const std::unique_ptr<plan::Buf> &given, plan::Wire wire,
-                plan::Axis axis, uint64_t bytes) const;
-  void checkResidual(const plan::ReduceScatterT &op) const;
   void check(const plan::ReduceScatterT &op) const;
   void check(const plan::CacheCopyT &op) const {
     copy(op.in, op.out, 1, ", the bytes of 'in'");
@@ -271,71 +266,9 @@ void OpChecker::checkOuter(uint32_t index, uint64_t elements) const {
               elements);
 }
 
-/// Checks the memory for coded messages of a collective with that wire.
-void OpChecker::messages(const std::unique_ptr<plan::Buf> &given,
-                         plan::Wire wire, plan::Axis axis,
-                         uint64_t bytes) const {
-  if (wire == plan::Wire::raw) {
-    if (given)
-      failCheck({where, ".messages"}, "expected none with the wire 'raw'");
-    return;
-  }
-  if (axis != plan::Axis::node)
-    failCheck({where, ".axis"}, "expected 'node' with the wire '",
-              EnumNameWire(wire), "', got '", EnumNameAxis(axis), "'");
-  if (!given)
-    failCheck({where, ".messages"}, "expected it with the wire '",
-              EnumNameWire(wire), "'");
-  flat(".messages", *given, bytes, plan::DType::u8);
-}
-
 void OpChecker::check(const plan::AllGatherT &op) const {
-  uint64_t ranks = plan.ranks(toAxis(op.axis));
-  copy(op.in, op.out, ranks, ", one 'in' per rank");
-  if (op.wire != plan::Wire::raw)
-    checkDelta(op);
-  messages(op.messages, op.wire, op.axis,
-           codedGatherBytes(ranks, op.in.bytes()));
-}
-
-/// Checks a gather that is not raw.
-void OpChecker::checkDelta(const plan::AllGatherT &op) const {
-  const plan::BucketT &bucket = *plan.buckets[op.bucket];
-  bool isShort =
-      bucket.wire == plan::DType::bf16 || bucket.wire == plan::DType::f16;
-  if (op.wire != plan::Wire::delta || !isShort)
-    failCheck({where, ".wire"},
-              "expected 'raw', or 'delta' for a bucket in bf16 or f16, got '",
-              EnumNameWire(op.wire), "' for ", EnumNameDType(bucket.wire));
-  const plan::State *cache = findState(bucket, plan::StateRole::cache);
-  if (!cache || cache->buf().bytes() != op.out.bytes())
-    failCheck({where, ".out.bytes"},
-              "expected the size of the state 'cache' of bucket '", bucket.name,
-              "', ", cache ? cache->buf().bytes() : 0, ", got ",
-              op.out.bytes());
-}
-
-/// Returns the bytes of the messages of a reduction over `ranks` ranks.
-static uint64_t messageBytes(const plan::ReduceScatterT &op, uint64_t ranks) {
-  switch (op.wire) {
-  case plan::Wire::int8:
-    return quantizedReductionBytes(kInt8Format, ranks, op.elements / ranks);
-  case plan::Wire::int4:
-    return quantizedReductionBytes(kInt4Format, ranks, op.elements / ranks);
-  default:
-    return codedReductionBytes(ranks, op.in.bytes() / ranks);
-  }
-}
-
-void OpChecker::checkResidual(const plan::ReduceScatterT &op) const {
-  const plan::BucketT &bucket = *plan.buckets[op.bucket];
-  const plan::State *residual = findState(bucket, plan::StateRole::residual);
-  uint64_t bytes = residual ? residual->buf().bytes() : 0;
-  if (!residual || bytes != op.elements * sizeof(float) ||
-      residual->buf().arena() != plan::Arena::host)
-    failCheck({where, ".elements"}, "expected the state 'residual' of bucket '",
-              bucket.name, "' to have ", op.elements,
-              " numbers in f32 in host memory, got ", bytes, " bytes");
+  copy(op.in, op.out, plan.ranks(toAxis(op.axis)), ", one 'in' per rank");
+  checkMessages(plan, where, op, visit);
 }
 
 void OpChecker::check(const plan::ReduceScatterT &op) const {
@@ -345,16 +278,7 @@ void OpChecker::check(const plan::ReduceScatterT &op) const {
               op.elements);
   flat(".in", op.in, op.elements, op.inType);
   flat(".out", op.out, op.elements / ranks, op.outType);
-  if (op.wire == plan::Wire::delta)
-    failCheck({where, ".wire"},
-              "expected 'raw', 'coded', 'int8' or 'int4', got 'delta'");
-  if (op.wire != plan::Wire::raw && op.inType != plan::DType::bf16 &&
-      op.inType != plan::DType::f16 && op.inType != plan::DType::f32)
-    failCheck({where, ".in_type"}, "expected f32, bf16 or f16 with the wire '",
-              EnumNameWire(op.wire), "', got ", EnumNameDType(op.inType));
-  if (op.wire == plan::Wire::int8 || op.wire == plan::Wire::int4)
-    checkResidual(op);
-  messages(op.messages, op.wire, op.axis, messageBytes(op, ranks));
+  checkMessages(plan, where, op, visit);
   if (op.scratch)
     flat(".scratch", *op.scratch, op.elements, op.inType);
   else if (ranks > 1)

@@ -243,23 +243,6 @@ bool StepPlan::uses(plan::OpBody kind) const {
                      [&](const auto &op) { return op->body.type == kind; });
 }
 
-bool StepPlan::hasResiduals() const {
-  return std::any_of(buckets.begin(), buckets.end(), [](const auto &bucket) {
-    return findState(*bucket, plan::StateRole::residual) != nullptr;
-  });
-}
-
-bool StepPlan::codesMessages() const {
-  return std::any_of(ops.begin(), ops.end(), [](const auto &op) {
-    return plan::visit(op->body, [](const auto &body) {
-      if constexpr (requires { body.wire; })
-        return body.wire != plan::Wire::raw;
-      else
-        return false;
-    });
-  });
-}
-
 bool StepPlan::uses(plan::OpBody kind, AxisId axis) const {
   return std::any_of(ops.begin(), ops.end(), [&](const auto &op) {
     return op->body.type == kind &&

@@ -116,6 +116,10 @@ inline bool isOuterState(plan::StateRole role) {
 
 /// Returns the stream that an operation works on, or on which a wait waits.
 StreamId streamOf(const plan::OpT &op);
+/// Returns the kind of an operation, by which profiles list it. A collective
+/// that does not send its values as they are has the form in its kind:
+/// "all_gather_delta".
+std::string operationKind(const plan::OpT &op);
 
 struct StepPlan : plan::PlanT {
   /// SHA-1 of the plan's bytes, in hex digits. Ranks compare it.
@@ -212,8 +216,6 @@ struct StepPlan : plan::PlanT {
   HostPart hostPart(Place place) const;
   /// Returns whether there is an operation of `kind`.
   bool uses(plan::OpBody kind) const;
-  /// Returns whether reductions keep their rounding errors.
-  bool hasResiduals() const;
   /// Returns whether collectives send coded messages.
   bool codesMessages() const;
   /// Returns whether there is an operation of `kind`, a gather or reduction,

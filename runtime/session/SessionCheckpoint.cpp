@@ -112,10 +112,9 @@ Session::loadCheckpoint(const std::string &path, const std::string &name) {
     impl->agreeOnFiles(
         problem, "load of the checkpoint", [&] { return std::move(files); },
         SessionErrorCode::BadWeights);
-    if (impl->plan.hasResiduals()) {
-      bool &areMoved = loaded->changes.residuals.areMoved;
-      areMoved = impl->isAnywhere(areMoved, "end of loading the checkpoint");
-    }
+    agreeOnChanges(impl->plan, loaded->changes, [&](bool own) {
+      return impl->isAnywhere(own, "end of loading the checkpoint");
+    });
     impl->numSteps = loaded->step;
   });
   return loaded;

@@ -121,17 +121,6 @@ struct SizeOf {
   }
 };
 
-/// Returns "all_gather", or "all_gather_delta" for one that is coded.
-std::string operationKind(const plan::OpT &op) {
-  std::string kind = plan::EnumNameOpBody(op.body.type);
-  plan::visit(op.body, [&](const auto &body) {
-    if constexpr (requires { body.wire; })
-      if (body.wire != plan::Wire::raw)
-        kind += std::string("_") + plan::EnumNameWire(body.wire);
-  });
-  return kind;
-}
-
 /// Returns the seconds of `span` in which `others`, which do not overlap each
 /// other, run.
 double overlapOf(const Span &span, const std::vector<Span> &others) {

@@ -428,4 +428,14 @@ StateChanges loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
   return loader.stateChanges();
 }
 
+void agreeOnChanges(const StepPlan &plan, StateChanges &changes,
+                    const std::function<bool(bool own)> &isAnywhere) {
+  bool hasResiduals = std::any_of(
+      plan.buckets.begin(), plan.buckets.end(), [](const auto &bucket) {
+        return findState(*bucket, plan::StateRole::residual) != nullptr;
+      });
+  if (hasResiduals)
+    changes.residuals.areMoved = isAnywhere(changes.residuals.areMoved);
+}
+
 } // namespace fcdp

@@ -8,6 +8,8 @@
 #include "state/CheckpointOptions.h"
 #include "step/Step.h"
 
+#include <functional>
+
 namespace fcdp {
 
 /// Fills the states of the rank at `place`. If the checkpoint has no random
@@ -18,5 +20,11 @@ namespace fcdp {
 /// residuals are moved, from the view of this rank.
 StateChanges loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
                             CheckpointReader &reader, Step &step);
+
+/// Makes the ranks agree on those of their `changes` that depend on the rank.
+/// All ranks call it, with a function that returns whether `own` is true on any
+/// of them.
+void agreeOnChanges(const StepPlan &plan, StateChanges &changes,
+                    const std::function<bool(bool own)> &isAnywhere);
 
 } // namespace fcdp

@@ -21,16 +21,26 @@ class Fcdp_StateRoleCase<string name, int number, string stateKind, string typeR
   string arena = !if(!empty(arenaName), "std::nullopt", "Arena::" # arenaName);
   // Whether the plan lists the state.
   bit isInPlan = 1;
+  // Whether checkpoints have the state.
+  bit isSaved = 1;
+  // Whether the state belongs to gradients. All others belong to parameters,
+  // copies of them, or their updates.
+  bit isOfGradients = 0;
 }
 // A state that the optimizer updates: its own for each parameter, or a master.
 class OptimizerState<string name, int number, string shape = "element",
                      string type = "optimizer">
     : Fcdp_StateRoleCase<name, number, "optimizer", type, "shard", shape>;
 class SumState<string name, int number, string scope, string arena = "device">
-    : Fcdp_StateRoleCase<name, number, "sum", "f32", scope, "element", arena>;
+    : Fcdp_StateRoleCase<name, number, "sum", "f32", scope, "element", arena> {
+  let isSaved = 0;
+  let isOfGradients = 1;
+}
 // A copy in a tier, which has its arena (Tiers.h), or in an arena.
 class CopyState<string name, int number, string scope, string arena = "">
-    : Fcdp_StateRoleCase<name, number, "copy", "wire", scope, "element", arena>;
+    : Fcdp_StateRoleCase<name, number, "copy", "wire", scope, "element", arena> {
+  let isSaved = 0;
+}
 // A state of outer steps. Its bucket is sharded within a node.
 class OuterState<string name, int number>
     : Fcdp_StateRoleCase<name, number, "outer", "f32", "shard", "element", "host">;
@@ -57,8 +67,10 @@ def ExpAvgSqScaleRole : OptimizerState<"exp_avg_sq_scale", 15, "block", "f32">;
 def RowVarRole : OptimizerState<"row_var", 16, "rowMean">;
 def ColVarRole : OptimizerState<"col_var", 17, "columnMean">;
 def VarianceRole : OptimizerState<"variance", 18, "withoutMeans">;
-def ResidualRole : Fcdp_StateRoleCase<"residual", 19, "residual", "f32", "slice",
-                                      "element", "host">;
+def ResidualRole : Fcdp_StateRoleCase<"residual", 19, "other", "f32", "slice",
+                                      "element", "host"> {
+  let isOfGradients = 1;
+}
 def OuterRole : OuterState<"outer", 20>;
 def OuterMomentumRole : OuterState<"outer_momentum", 21>;
 def RowGgRole : OptimizerState<"row_gg", 22, "rowSquare", "f32">;

@@ -80,7 +80,8 @@ def OptimizerPlanTable : GenericTable {
 def StateRoleTable : GenericTable {
   let FilterClass = "Fcdp_StateRoleCase";
   let CppTypeName = "StateRoleRecord";
-  let Fields = ["index", "kind", "type", "scope", "shape", "arena", "isInPlan"];
+  let Fields = ["index", "kind", "type", "scope", "shape", "arena", "isInPlan",
+                "isOfGradients"];
   string TypeOf_kind = "code";
   string TypeOf_type = "code";
   string TypeOf_scope = "code";

@@ -14,14 +14,8 @@ enum class StateKind {
   outer,     ///< of outer steps
   copy,      ///< a gathered copy
   sum,       ///< accumulated gradients
-  residual,
+  other,
 };
-
-/// Returns whether states of `kind` belong to gradients. All others belong to
-/// parameters, copies of them, or their updates.
-inline bool isOfGradients(StateKind kind) {
-  return kind == StateKind::sum || kind == StateKind::residual;
-}
 
 /// The type of a state's elements.
 enum class StateType {
@@ -62,6 +56,9 @@ struct StateRoleRecord {
   std::optional<Arena> arena;
   /// Whether the plan lists the state.
   bool isInPlan;
+  /// Whether the state belongs to gradients. All others belong to parameters,
+  /// copies of them, or their updates.
+  bool isOfGradients;
 };
 
 const StateRoleRecord &getRecord(StateRole role);

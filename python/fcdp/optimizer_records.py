@@ -53,3 +53,9 @@ OPTIMIZERS = tuple(
 
 # The roles of the states that optimizers keep for parameters, which checkpoints have beside values and masters.
 STATE_ROLES = tuple(role["name"] for role in _RECORDS["roles"] if role["kind"] == "optimizer" and role["name"] != "master")
+# The roles of all states beside the values that checkpoints have of parameters, those of optimizers first.
+SAVED_ROLES = (
+    "master",
+    *STATE_ROLES,
+    *(role["name"] for role in _RECORDS["roles"] if role["saved"] and role["kind"] not in ("parameters", "optimizer")),
+)

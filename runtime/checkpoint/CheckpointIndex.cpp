@@ -3,6 +3,7 @@
 
 #include "files/ContentDigest.h"
 #include "files/Json.h"
+#include "plan/StatePlaces.h"
 #include "weights/SafetensorsFormat.h"
 #include "weights/StoredTensor.h"
 
@@ -14,21 +15,9 @@
 namespace fcdp {
 
 const char *checkpointRole(plan::StateRole role) {
-  switch (role) {
-  case plan::StateRole::shard:
+  if (role == plan::StateRole::shard)
     return kValueRole;
-  case plan::StateRole::master:
-    return kMasterRole;
-  case plan::StateRole::residual:
-    return kResidualRole;
-  case plan::StateRole::outer:
-    return kOuterRole;
-  case plan::StateRole::outer_momentum:
-    return kOuterMomentumRole;
-  default: // or gradients, and copies of values
-    return plan::isOptimizerState(role) ? plan::EnumNameStateRole(role)
-                                        : nullptr;
-  }
+  return plan::rulesOf(role).isSaved ? plan::EnumNameStateRole(role) : nullptr;
 }
 
 namespace {

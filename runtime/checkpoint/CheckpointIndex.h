@@ -19,10 +19,8 @@ inline constexpr const char *kValueRole = "value";
 inline constexpr const char *kMasterRole = "master";
 inline constexpr const char *kBufferRole = "buffer";
 inline constexpr const char *kRandomRole = "random";
-inline constexpr const char *kResidualRole = "residual";
 /// The outer parameters, which all nodes share, in f32.
 inline constexpr const char *kOuterRole = "outer";
-inline constexpr const char *kOuterMomentumRole = "outer_momentum";
 /// The name of the random state.
 inline constexpr const char *kRandomName = "torch";
 

@@ -11,7 +11,7 @@ namespace fcdp {
 bool isOfNodes(plan::StateRole role, const plan::BucketT &bucket) {
   bool isCommon =
       role == plan::StateRole::outer || role == plan::StateRole::outer_momentum;
-  return role == plan::StateRole::residual ||
+  return plan::rulesOf(role).scope == plan::StateScope::slice ||
          (findState(bucket, plan::StateRole::outer) && !isCommon);
 }
 
@@ -123,7 +123,7 @@ void CheckpointLayout::addSlices(const StepPlan &plan, size_t state,
     // If each node has the state for itself, the part that a rank owns is its
     // node slice.
     ShardRange range =
-        region.role() == plan::StateRole::residual
+        plan::rulesOf(region.role()).scope == plan::StateScope::slice
             ? sliceRangeOf(plan, parameter, place.local)
             : stateRangeOf(plan, parameter, place.local, region.role());
     if (range.elements != 0)

@@ -27,8 +27,9 @@ struct SavedPiece {
 };
 
 /// Returns whether each node has its own state of this role of a bucket, of
-/// which each of its ranks has a slice. This holds for residuals and, with
-/// outer steps, for all states except the outer parameters and their momentum.
+/// which each of its ranks has a slice. This holds for saved states whose scope
+/// is a slice and, with outer steps, for all states except the outer parameters
+/// and their momentum.
 bool isOfNodes(plan::StateRole role, const plan::BucketT &bucket);
 
 /// The layout of a plan's checkpoints, the same on all ranks. Immutable.

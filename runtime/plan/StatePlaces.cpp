@@ -9,9 +9,9 @@ namespace fcdp {
 
 plan::StateRules plan::rulesOf(StateRole role) {
   switch (role) {
-#define FCDP_STATE_ROLE(role, type, scope, shape)                              \
+#define FCDP_STATE_ROLE(role, type, scope, shape, isSaved)                     \
   case StateRole::role:                                                        \
-    return {StateType::type, StateScope::scope, StateShape::shape};
+    return {StateType::type, StateScope::scope, StateShape::shape, isSaved};
 #include "plan/StateRoles.inc"
 #undef FCDP_STATE_ROLE
   }

@@ -34,6 +34,7 @@ struct StateRules {
   StateType type;
   StateScope scope;
   StateShape shape;
+  bool isSaved; ///< checkpoints have it
 };
 StateRules rulesOf(StateRole role);
 } // namespace plan

@@ -10,6 +10,9 @@
 
 namespace fcdp {
 
+/// The role of residuals in checkpoints.
+inline constexpr const char *kResidualRole = "residual";
+
 /// The slice of a bucket's residual on one rank.
 struct ResidualSlice {
   const StepPlan &plan;

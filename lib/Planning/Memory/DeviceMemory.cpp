@@ -37,12 +37,12 @@ int64_t BytesByUse::total() const {
 }
 
 MemoryUse fcdp::getMemoryUse(StateRole role) {
-  StateKind kind = getRecord(role).kind;
-  if (kind == StateKind::parameters)
+  const StateRoleRecord &record = getRecord(role);
+  if (record.kind == StateKind::parameters)
     return MemoryUse::Shards;
-  if (kind == StateKind::copy)
+  if (record.kind == StateKind::copy)
     return MemoryUse::Gathered;
-  return isOfGradients(kind) ? MemoryUse::Gradients : MemoryUse::Optimizer;
+  return record.isOfGradients ? MemoryUse::Gradients : MemoryUse::Optimizer;
 }
 
 static MemoryUse classify(Operation *op) {

@@ -14,7 +14,7 @@ from fcdp.checkpoint.dcp_writer import write_dcp
 from fcdp.checkpoint.errors import CheckpointError
 from fcdp.checkpoint.like import fit
 from fcdp.checkpoint.sharded import write_sharded
-from fcdp.checkpoint.state import OPTIMIZER_ROLES, OUTER_ROLE, OUTER_ROLES, RESIDUAL_ROLE, Checkpoint, State
+from fcdp.checkpoint.state import OUTER_ROLE, TRAINING_ROLES, Checkpoint, State
 
 _WEIGHTS = ("hf", "safetensors")
 FORMATS = (*_WEIGHTS, "dcp", "fcdp")
@@ -98,7 +98,7 @@ def _chooser(source: Checkpoint, options: Options) -> Callable[[State], bool]:
     def choose(state: State) -> bool:
         if only_weights and (not state.is_model or state.owner):
             return False
-        if options.without_optimizer and state.role in (*OPTIMIZER_ROLES, "master", RESIDUAL_ROLE, *OUTER_ROLES):
+        if options.without_optimizer and state.role in TRAINING_ROLES:
             return False
         return not options.only_trained or (state.role not in ("buffer", "random") and state.name in trained)
 

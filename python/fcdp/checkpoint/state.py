@@ -10,13 +10,12 @@ from typing import Any
 import torch
 
 from fcdp.checkpoint.dtypes import TORCH_TYPES, item_bytes
-from fcdp.optimizer_records import STATE_ROLES
+from fcdp.optimizer_records import SAVED_ROLES, STATE_ROLES
 
 OPTIMIZER_ROLES = STATE_ROLES
-RESIDUAL_ROLE = "residual"  # Rounding errors of reductions in 8 or 4 bits. Each node has its own.
 OUTER_ROLE = "outer"  # The parameters that nodes which train by themselves have in common, in float32.
-OUTER_ROLES = (OUTER_ROLE, "outer_momentum")
-ROLES = ("value", "master", *OPTIMIZER_ROLES, RESIDUAL_ROLE, *OUTER_ROLES, "buffer", "random")
+TRAINING_ROLES = SAVED_ROLES  # Only training needs these states.
+ROLES = ("value", *TRAINING_ROLES, "buffer", "random")
 
 # States are copied and compared by pieces of this size, so that the memory in use does not depend on their size.
 CHUNK_BYTES = 16 << 20

@@ -37,7 +37,7 @@ TEST(CheckpointIndexTest, WhatIsWrittenIsRead) {
 CheckpointIndex indexOfNodes() {
   CheckpointIndex index = sampleIndex(50);
   index.nodes = 2;
-  CheckpointState state{{"w"}, kResidualRole, DType::F32, {3}};
+  CheckpointState state{{"w"}, "residual", DType::F32, {3}};
   state.pieces = {{0, 0, 2, std::nullopt, 0},
                   {1, 2, 1, std::nullopt, 0},
                   {1, 0, 3, std::nullopt, 1}};

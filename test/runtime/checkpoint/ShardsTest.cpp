@@ -170,7 +170,7 @@ TEST_F(ShardsTest, NodesSaveTheirResiduals) {
   CheckpointLayout layout(plan, /*randomBytes=*/1);
   std::map<std::string, std::vector<std::vector<int64_t>>> pieces;
   for (const CheckpointState &state : layout.index.states)
-    if (state.role == kResidualRole)
+    if (state.role == "residual")
       for (const CheckpointPiece &piece : state.pieces)
         pieces[state.names[0]].push_back(
             {*piece.node, piece.file, piece.offset, piece.length});

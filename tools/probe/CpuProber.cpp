@@ -2,6 +2,7 @@
 #include "cpu/CpuBackend.h"
 #include "probe/ProbeCompute.h"
 #include "probe/ProbeLinks.h"
+#include "probe/ProbeMessages.h"
 #include "probe/ProbeProducts.h"
 #include "probe/Prober.h"
 #include "probe/RandomMatrix.h"
@@ -206,8 +207,8 @@ void CpuProber::measureComputing(ProbedCluster &found) {
     *rate = 1 / flop.seconds;
     spread.products = std::max(spread.products, flop.scatter);
   }
-  SteadyTime byte = timeOfByte(time), launch = timeOfLaunch(time),
-             coded = timeOfCodedByte(time);
+  SteadyTime byte = timeOfByte(time), launch = timeOfLaunch(time);
+  found.rates.push_back(rateOfMessages(time));
   found.memoryBandwidth = 1 / byte.seconds;
   // On a processor, functions such as exp take longer than reading.
   found.memoryEfficiency =
@@ -215,8 +216,6 @@ void CpuProber::measureComputing(ProbedCluster &found) {
   spread.memory = byte.scatter;
   found.launchLatency = launch.seconds;
   spread.launch = launch.scatter;
-  found.codecRate = 1 / coded.seconds;
-  spread.codec = coded.scatter;
   // Models are trained in these types.
   for (DType type : {DType::F32, DType::BF16}) {
     auto products = measureProducts(

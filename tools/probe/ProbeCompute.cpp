@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "probe/ProbeCompute.h"
 
-#include "codec/MessageCodec.h"
 #include "plan/TorchTypes.h"
 
 #include <ATen/core/grad_mode.h>
@@ -17,7 +16,6 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/softmax.h>
 #include <cmath>
-#include <random>
 
 namespace fcdp::probe {
 
@@ -91,28 +89,6 @@ SteadyTime timeOfLaunch(const SteadyTimer &time) {
                   at::add_out(sum, one, one);
               }),
               kLaunches);
-}
-
-SteadyTime timeOfCodedByte(const SteadyTimer &time) {
-  // These are parameters after a step at a usual learning rate: most have moved
-  // by one or two of the steps of bf16, about 2 bits of entropy.
-  constexpr size_t count = 1 << 20;
-  std::mt19937 random(1);
-  std::normal_distribution<double> normal(0, 1);
-  std::vector<uint16_t> before(count, 0x3f80), values(count);
-  for (uint16_t &value : values)
-    value = uint16_t(0x3f80 + std::lround(normal(random)));
-  std::span bytes = std::as_bytes(std::span(values));
-  const auto *references = reinterpret_cast<const std::byte *>(before.data());
-  std::vector<std::byte> message(codedCapacity(bytes.size()));
-  std::vector<std::byte> decoded(bytes.size());
-  MessageCodec codec;
-  const MessageCoding coding{WireCode::Delta, DType::BF16, 1};
-  return over(time([&] {
-                codec.encode(coding, bytes, references, message);
-                codec.decode(coding, message, references, decoded);
-              }),
-              2 * double(bytes.size()));
 }
 
 } // namespace fcdp::probe

@@ -31,8 +31,4 @@ SteadyTime timeOfPointwiseByte(const SteadyTimer &time);
 /// Returns the seconds of a nearly empty operator.
 SteadyTime timeOfLaunch(const SteadyTimer &time);
 
-/// Returns the seconds for a byte of values in bf16: half of the time for
-/// coding it as a difference and decoding it.
-SteadyTime timeOfCodedByte(const SteadyTimer &time);
-
 } // namespace fcdp::probe

@@ -14,7 +14,6 @@ namespace {
 constexpr ProbedSpread kLeastSpread{.products = 0.03,
                                     .memory = 0.03,
                                     .launch = 0.1,
-                                    .codec = 0.05,
                                     .inter = 0.05,
                                     .interLatency = 0.1,
                                     .intra = 0.05,
@@ -39,10 +38,11 @@ std::string entry(const char *key, const std::string &value) {
 /// Measurements that scatter more say so.
 std::string describeSpread(const ProbedCluster &cluster) {
   std::string text = "spread:\n";
+  auto addNumber = [&](const char *key, double scatter, double least) {
+    text += entry(key, spell(std::min(std::max(scatter, least), kMostSpread)));
+  };
   auto add = [&](const char *key, double ProbedSpread::*value) {
-    text += entry(key, spell(std::min(
-                           std::max(cluster.spread.*value, kLeastSpread.*value),
-                           kMostSpread)));
+    addNumber(key, cluster.spread.*value, kLeastSpread.*value);
   };
   add("products", &ProbedSpread::products);
   add("memory", &ProbedSpread::memory);
@@ -52,9 +52,9 @@ std::string describeSpread(const ProbedCluster &cluster) {
   add("intra", &ProbedSpread::intra);
   add("intra_latency", &ProbedSpread::intraLatency);
   add("copies", &ProbedSpread::copies);
-  if (!cluster.gpu) // which codes no messages
-    add("codec", &ProbedSpread::codec);
-  else
+  for (const ProbedRate &rate : cluster.rates)
+    addNumber(rate.section, rate.scatter, rate.leastSpread);
+  if (cluster.gpu)
     text +=
         entry("issue", spell(kIssueSpread)) +
         (cluster.gpu->attention ? entry("attention", spell(kAttentionSpread))
@@ -288,8 +288,10 @@ std::string toYaml(const ProbedCluster &cluster) {
   text += describeLink("h2d", cluster.h2d, locals, "");
   text += describeLink("d2h", cluster.d2h, locals, "");
   text += describeTables(cluster);
-  text += cluster.gpu ? "flat_collectives: ring\n"
-                      : "codec:\n" + entry("rate", spell(cluster.codecRate));
+  if (cluster.gpu)
+    text += "flat_collectives: ring\n";
+  for (const ProbedRate &rate : cluster.rates)
+    text += std::string(rate.section) + ":\n" + entry("rate", spell(rate.rate));
   return text + describeSpread(cluster);
 }
 

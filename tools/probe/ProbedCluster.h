@@ -101,8 +101,17 @@ struct ProbedGpuFacts {
 /// The scatter of the samples of each measurement, as takeSteady returns it; 0
 /// for a measurement without repetition.
 struct ProbedSpread {
-  double products = 0, memory = 0, launch = 0, codec = 0;
+  double products = 0, memory = 0, launch = 0;
   double inter = 0, interLatency = 0, intra = 0, intraLatency = 0, copies = 0;
+};
+
+/// A rate of work that some devices do, which has a section of the description
+/// for itself and an entry of that name in the spread.
+struct ProbedRate {
+  const char *section;
+  double rate;        ///< per second
+  double scatter;     ///< as in ProbedSpread
+  double leastSpread; ///< what other machines and other hours change
 };
 
 struct ProbedCluster {
@@ -119,9 +128,7 @@ struct ProbedCluster {
   double sustained = 1;
   double f64 = 0, f32 = 0, bf16 = 0, f16 = 0; ///< operations per second
   double launchLatency = 0;                   ///< seconds
-  /// The rate in bytes of values per second at which they are coded, and at
-  /// which they are decoded.
-  double codecRate = 0;
+  std::vector<ProbedRate> rates;
   /// Products of CPUs, besides the rates of the largest above. Products of GPUs
   /// are in `gpu`.
   std::vector<ProbedProduct> products;

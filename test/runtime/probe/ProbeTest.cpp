@@ -314,7 +314,7 @@ TEST(ProbedCluster, DescribesLinksOfNodesAndRanks) {
   cluster.intra = SharedLink{{2e-5, 3e8}, 1, 0.25};
   cluster.h2d = {{1e-6, 5e9}, 2};
   cluster.d2h = {{1e-6, 4e9}, 1};
-  cluster.codecRate = 1e9;
+  cluster.rates = {{"codec", 1e9, 0, 0.05}};
   // A rank sends 1 of 2 parts, and 3 of 4.
   cluster.overNodes.gathers = {{1024, 1e-4}, {4096, 2e-4}};
   // A burst, and what lasts.

@@ -7,6 +7,7 @@
 #include "runtime/core/EnumArray.h"
 
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMapInfo.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
@@ -34,6 +35,10 @@ using ArenaArray = EnumArray<Arena, T, kNumArenas>;
 enum class CollectiveKind { allGather, reduceScatter };
 inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::allGather, CollectiveKind::reduceScatter};
+
+/// Returns the names of collectives in profiles: one for each kind and each
+/// form in which it may send values.
+llvm::ArrayRef<std::string> getCollectiveNames();
 
 /// Returns whether a copy of a bucket of `sharding` can have this residency.
 bool isPossible(Sharding sharding, Residency residency);

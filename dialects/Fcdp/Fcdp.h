@@ -220,6 +220,13 @@ bool reducesFlat(BucketOp bucket, MeshOp mesh);
 /// host memory of the one before.
 bool gathersReferToSlice(BucketOp bucket);
 
+/// Returns the forms in which gathers and reductions of `bucket` send values
+/// between nodes, each with the name of its attribute.
+llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>>
+getMessageForms(BucketOp bucket);
+/// Verifies these forms (C13 and C14 of fcdp.bucket).
+mlir::LogicalResult verifyMessages(BucketOp bucket);
+
 /// Returns the type in which the optimizer updates the parameters of `bucket`
 /// and keeps its own states.
 mlir::Type getOptimizerType(BucketOp bucket);

@@ -26,6 +26,10 @@ mlir::LogicalResult verifyPlaces(BufferedOpInterface op);
 /// particular to it.
 mlir::LogicalResult verifyCollective(CollectiveOpInterface op,
                                      mlir::SymbolTableCollection &symbols);
+/// Verifies the form in which `op` sends values between nodes, and the state
+/// that its messages need.
+mlir::LogicalResult verifyMessages(CollectiveOpInterface op,
+                                   mlir::SymbolTableCollection &symbols);
 
 } // namespace fcdp
 

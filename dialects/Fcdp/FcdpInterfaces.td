@@ -149,7 +149,9 @@ def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface",
         Verifies the constraints that other collectives do not have. The symbols and
         the axes are verified before, the types and sizes after.
       }], "::llvm::LogicalResult", "verifyOwnSymbolUses",
-      (ins "::mlir::SymbolTableCollection &":$symbols)>,
+      (ins "::mlir::SymbolTableCollection &":$symbols), [{}], [{
+        return ::mlir::success();
+      }]>,
   ];
   let extraSharedClassDeclaration = [{
     bool isGather() {
@@ -165,6 +167,11 @@ def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface",
     /// Returns whether it sends coded messages, which are at most as long as
     /// their capacity instead of the payload.
     bool isCoded() { return $_op.getWire() != ::fcdp::Wire::raw; }
+    /// Returns whether the result is the input, as over one rank without coding.
+    bool hasItsInput() {
+      return $_op.getInput().getType() == $_op.getResult().getType() &&
+             $_op.getWire() == ::fcdp::Wire::raw;
+    }
   }];
   let extraTraitClassDeclaration = [{
     ::llvm::LogicalResult

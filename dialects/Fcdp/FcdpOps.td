@@ -326,8 +326,6 @@ def Fcdp_ReduceScatterOp : Fcdp_CollectiveOp<"reduce_scatter", FromSharded> {
   let results = (outs Res<Fcdp_AnyShard, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
     CollectiveKind getKind() { return CollectiveKind::reduceScatter; }
-    ::llvm::LogicalResult verifyOwnSymbolUses(
-        ::mlir::SymbolTableCollection &symbols);
     bool isOfGradient() { return true; }
     Wire getWire() { return getCode().value_or(Wire::raw); }
     ::mlir::FlatSymbolRefAttr getWireStateAttr() { return getResidualAttr(); }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "core/CodedMessage.h"
 #include "dialects/Aten/Aten.h"
-#include "dialects/Fcdp/Wires.h"
+#include "dialects/Fcdp/Fcdp.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -125,38 +124,4 @@ int64_t CollectiveOpInterface::getPartBytes() {
     return byteSize(type);
   auto part = cast<RankedTensorType>(getResult().getType());
   return part.getNumElements() * elementBytes(type.getElementType());
-}
-
-int64_t CollectiveOpInterface::getMostSentBytes() {
-  return getCapacity(
-      getWire(), getPartBytes(),
-      cast<RankedTensorType>(getResult().getType()).getNumElements());
-}
-
-/// Returns the number of parts that the greater of two flat tensors has.
-static int64_t countRanks(Type part, Type whole) {
-  int64_t elements = cast<RankedTensorType>(part).getNumElements();
-  return elements == 0
-             ? 0
-             : cast<RankedTensorType>(whole).getNumElements() / elements;
-}
-
-std::optional<int64_t> AllGatherOp::getScratchBytes() {
-  if (!isCoded())
-    return std::nullopt;
-  return getGatherScratch(
-      countRanks(getInput().getType(), getResult().getType()),
-      cast<CollectiveOpInterface>(getOperation()).getPartBytes());
-}
-
-std::optional<int64_t> ReduceScatterOp::getScratchBytes() {
-  auto input = dyn_cast<RankedTensorType>(getInput().getType());
-  if (!input || !isa<RankedTensorType>(getResult().getType()))
-    return std::nullopt; // before there are buckets
-  if (!isCoded())
-    return byteSize(input);
-  return llvm::alignTo(byteSize(input), kMessageAlignment) +
-         // There is one message to each rank, and one from each.
-         2 * countRanks(getResult().getType(), input) *
-             cast<CollectiveOpInterface>(getOperation()).getMostSentBytes();
 }

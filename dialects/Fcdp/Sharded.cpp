@@ -3,8 +3,6 @@
 // Defines the verifiers of collectives, host-cache copies and the optimizer.
 // BufferedOpInterface verifies buffers.
 
-#include "dialects/Fcdp/Wires.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/CheckedArithmetic.h"
@@ -69,7 +67,8 @@ static LogicalResult verifySizes(CollectiveOpInterface op, int64_t ranks) {
 LogicalResult fcdp::verifyCollective(CollectiveOpInterface op,
                                      SymbolTableCollection &symbols) {
   FailureOr<int64_t> ranks = verifyGroup(op, symbols);
-  if (failed(ranks) || failed(op.verifyOwnSymbolUses(symbols)))
+  if (failed(ranks) || failed(op.verifyOwnSymbolUses(symbols)) ||
+      failed(verifyMessages(op, symbols)))
     return failure();
   return verifySizes(op, *ranks);
 }
@@ -87,10 +86,8 @@ static OpFoldResult foldToInput(Value input) {
 /// others wait for their stream or use their memory.
 template <typename OpTy>
 static OpFoldResult foldOverOneRank(OpTy op) {
-  bool isOverOne = op.getInput().getType() == op.getResult().getType();
-  if (!isOverOne || op.isCoded() || op.getStreamAttr() || op.getBufferAttr())
-    return {};
-  return foldToInput(op.getInput());
+  bool mayFold = op.hasItsInput() && !op.getStreamAttr() && !op.getBufferAttr();
+  return mayFold ? foldToInput(op.getInput()) : OpFoldResult();
 }
 
 OpFoldResult AllGatherOp::fold(FoldAdaptor) {
@@ -127,12 +124,7 @@ LogicalResult AllGatherOp::verifyOwnSymbolUses(SymbolTableCollection &symbols) {
                          "'into', got ")
              << getInput().getType() << " of " << getSourceAttr();
   }
-  return verifyWire(*this, symbols);
-}
-
-LogicalResult
-ReduceScatterOp::verifyOwnSymbolUses(SymbolTableCollection &symbols) {
-  return verifyWire(*this, symbols);
+  return success();
 }
 
 LogicalResult ReadShardOp::verifySymbolUses(SymbolTableCollection &symbols) {

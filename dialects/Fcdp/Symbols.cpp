@@ -4,7 +4,6 @@
 
 #include "dialects/Fcdp/Fcdp.h"
 #include "dialects/Fcdp/Tiers.h"
-#include "dialects/Fcdp/Wires.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -179,7 +178,7 @@ LogicalResult BucketOp::verify() {
       side && (*side < 0 || *side > kMostSide || !getTrainable()))
     return emitOpError("expected 'max_side' from 0 to ")
            << kMostSide << " in a trainable bucket, got " << *side;
-  if (failed(verifyWires(*this)) || failed(verifyOuter(*this)))
+  if (failed(verifyMessages(*this)) || failed(verifyOuter(*this)))
     return failure();
   if (failed(verifyResidency(*this, "residency", getResidency())) ||
       failed(verifyResidency(*this, "carry", getCarry()))) // C8

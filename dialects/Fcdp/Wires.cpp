@@ -13,6 +13,13 @@ bool fcdp::isFor(Wire wire, CollectiveKind kind) {
          (wire == Wire::delta) == (kind == CollectiveKind::allGather);
 }
 
+std::string fcdp::getCollectiveName(CollectiveKind kind, Wire wire) {
+  StringRef name =
+      kind == CollectiveKind::allGather ? "all_gather" : "reduce_scatter";
+  return wire == Wire::raw ? name.str()
+                           : (name + "_" + stringifyWire(wire)).str();
+}
+
 bool fcdp::canSend(Wire wire, Type type) {
   return wire != Wire::delta || type.isBF16() || type.isF16();
 }
@@ -39,15 +46,45 @@ std::optional<double> fcdp::getFixedBits(Wire wire) {
          8.0 * kScaleBytes / static_cast<double>(format.blockElements);
 }
 
-int64_t fcdp::getCapacity(Wire wire, int64_t bytes, int64_t elements) {
+static int64_t getCapacity(Wire wire, int64_t bytes, int64_t elements) {
   if (wire == Wire::raw)
     return bytes;
   return isQuantized(wire) ? quantizedBytes(getFormat(wire), elements)
                            : codedCapacity(bytes);
 }
 
-int64_t fcdp::getGatherScratch(int64_t ranks, int64_t partBytes) {
-  return codedGatherBytes(ranks, partBytes);
+int64_t CollectiveOpInterface::getMostSentBytes() {
+  return getCapacity(
+      getWire(), getPartBytes(),
+      cast<RankedTensorType>(getResult().getType()).getNumElements());
+}
+
+/// Returns the number of parts that the greater of two flat tensors has.
+static int64_t countRanks(Type part, Type whole) {
+  int64_t elements = cast<RankedTensorType>(part).getNumElements();
+  return elements == 0
+             ? 0
+             : cast<RankedTensorType>(whole).getNumElements() / elements;
+}
+
+std::optional<int64_t> AllGatherOp::getScratchBytes() {
+  if (!isCoded())
+    return std::nullopt;
+  return codedGatherBytes(
+      countRanks(getInput().getType(), getResult().getType()),
+      cast<CollectiveOpInterface>(getOperation()).getPartBytes());
+}
+
+std::optional<int64_t> ReduceScatterOp::getScratchBytes() {
+  auto input = dyn_cast<RankedTensorType>(getInput().getType());
+  if (!input || !isa<RankedTensorType>(getResult().getType()))
+    return std::nullopt; // before there are buckets
+  if (!isCoded())
+    return byteSize(input);
+  return llvm::alignTo(byteSize(input), kMessageAlignment) +
+         // There is one message to each rank, and one from each.
+         2 * countRanks(getResult().getType(), input) *
+             cast<CollectiveOpInterface>(getOperation()).getMostSentBytes();
 }
 
 bool fcdp::canCodeDeltas(BucketOp bucket) {
@@ -67,7 +104,28 @@ bool fcdp::gathersReferToSlice(BucketOp bucket) {
   return wire && getNeededState(*wire) == StateRole::cache;
 }
 
-LogicalResult fcdp::verifyWires(BucketOp bucket) {
+llvm::ArrayRef<std::string> fcdp::getCollectiveNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> made;
+    for (CollectiveKind kind : kCollectiveKinds)
+      for (unsigned i = 0; i <= getMaxEnumValForWire(); ++i)
+        if (auto wire = static_cast<Wire>(i); isFor(wire, kind))
+          made.push_back(getCollectiveName(kind, wire));
+    return made;
+  }();
+  return names;
+}
+
+llvm::SmallVector<std::pair<StringRef, StringRef>>
+fcdp::getMessageForms(BucketOp bucket) {
+  auto stringify = [](std::optional<Wire> wire) {
+    return stringifyWire(wire.value_or(Wire::raw));
+  };
+  return {{bucket.getGatherWireAttrName(), stringify(bucket.getGatherWire())},
+          {bucket.getReduceWireAttrName(), stringify(bucket.getReduceWire())}};
+}
+
+LogicalResult fcdp::verifyMessages(BucketOp bucket) {
   std::optional<Wire> gather = bucket.getGatherWire();
   if (gather && *gather != Wire::raw &&
       (!isFor(*gather, CollectiveKind::allGather) ||
@@ -92,7 +150,8 @@ LogicalResult fcdp::verifyWires(BucketOp bucket) {
 }
 
 /// Verifies C8 of all_gather.
-LogicalResult fcdp::verifyWire(AllGatherOp op, SymbolTableCollection &symbols) {
+static LogicalResult verifyWire(AllGatherOp op,
+                                SymbolTableCollection &symbols) {
   if (!op.getDeltaAttr())
     return success();
   auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, op.getDeltaAttr());
@@ -112,8 +171,8 @@ LogicalResult fcdp::verifyWire(AllGatherOp op, SymbolTableCollection &symbols) {
 }
 
 /// Verifies C6 and C7 of reduce_scatter.
-LogicalResult fcdp::verifyWire(ReduceScatterOp op,
-                               SymbolTableCollection &symbols) {
+static LogicalResult verifyWire(ReduceScatterOp op,
+                                SymbolTableCollection &symbols) {
   std::optional<Wire> code = op.getCode();
   if (code &&
       (*code == Wire::raw || !isFor(*code, CollectiveKind::reduceScatter) ||
@@ -137,4 +196,11 @@ LogicalResult fcdp::verifyWire(ReduceScatterOp op,
            << op.getSourceAttr() << " with " << input.getNumElements()
            << " elements, got " << residual;
   return success();
+}
+
+LogicalResult fcdp::verifyMessages(CollectiveOpInterface op,
+                                   SymbolTableCollection &symbols) {
+  if (auto gather = dyn_cast<AllGatherOp>(*op))
+    return verifyWire(gather, symbols);
+  return verifyWire(cast<ReduceScatterOp>(*op), symbols);
 }

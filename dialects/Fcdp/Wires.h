@@ -2,7 +2,8 @@
 //
 // The forms in which values are sent between nodes (Fcdp_Wire): which
 // collectives and types each is for, the sizes of its messages, and the state
-// that it needs.
+// that it needs. Wires.cpp also has the functions of Fcdp.h, FcdpInterfaces.h
+// and Enums.h about messages, which name no form.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
@@ -12,6 +13,10 @@ namespace fcdp {
 /// Returns whether collectives of `kind` may send values in the form of `wire`.
 /// `raw` is for all.
 bool isFor(Wire wire, CollectiveKind kind);
+
+/// Returns the name of a collective that sends values in the form of `wire`, in
+/// profiles: "all_gather_delta".
+std::string getCollectiveName(CollectiveKind kind, Wire wire);
 
 /// Returns whether values of `type` may be sent in the form of `wire`.
 bool canSend(Wire wire, mlir::Type type);
@@ -24,13 +29,6 @@ std::optional<StateRole> getNeededState(Wire wire);
 /// values.
 std::optional<double> getFixedBits(Wire wire);
 
-/// Returns the most bytes of a message of `elements` values of `bytes` bytes.
-int64_t getCapacity(Wire wire, int64_t bytes, int64_t elements);
-
-/// Returns the bytes of memory for the messages of a gather that codes, by
-/// `ranks` ranks that each have `partBytes`.
-int64_t getGatherScratch(int64_t ranks, int64_t partBytes);
-
 /// Returns whether gathers of `bucket` could send differences if a slice of it
 /// were in host memory: it is trained, and gathered in bf16 or f16.
 bool canCodeDeltas(BucketOp bucket);
@@ -40,14 +38,5 @@ bool mayGatherDeltas(BucketOp bucket);
 
 /// Returns whether `wire` rounds values to codes, and leaves out a residual.
 bool isQuantized(std::optional<Wire> wire);
-
-/// Verifies C13 and C14 of fcdp.bucket.
-mlir::LogicalResult verifyWires(BucketOp bucket);
-/// Verifies C8 of all_gather.
-mlir::LogicalResult verifyWire(AllGatherOp op,
-                               mlir::SymbolTableCollection &symbols);
-/// Verifies C6 and C7 of reduce_scatter.
-mlir::LogicalResult verifyWire(ReduceScatterOp op,
-                               mlir::SymbolTableCollection &symbols);
 
 } // namespace fcdp

@@ -524,13 +524,14 @@ static Cost withCodec(Cost transfer, const Codec &codec, int64_t coded,
 
 Cost CostModel::costOfDeltaGather(int64_t ranks, double partBytes) const {
   const Codec &codec = cluster.codec;
-  return measureOver(cluster, "all_gather_delta", stringifyAxis(Axis::node),
-                     partBytes, [&](double bytes) {
-                       Cost transfer = estimateOverAxis(
-                           cluster, Axis::node, CollectiveKind::allGather,
-                           ranks, bytes * codec.deltaBits / 16);
-                       return withCodec(transfer, codec, 1, ranks, bytes);
-                     });
+  return measureOver(
+      cluster, getCollectiveName(CollectiveKind::allGather, Wire::delta),
+      stringifyAxis(Axis::node), partBytes, [&](double bytes) {
+        Cost transfer =
+            estimateOverAxis(cluster, Axis::node, CollectiveKind::allGather,
+                             ranks, bytes * codec.deltaBits / 16);
+        return withCodec(transfer, codec, 1, ranks, bytes);
+      });
 }
 
 /// Returns the bits of a message for each value of `bits` bits.
@@ -545,7 +546,7 @@ Cost CostModel::costOfCodedReduction(int64_t ranks, double partBytes,
   double bits = 8.0 * static_cast<double>(elementBytes);
   double share = getMessageBits(codec, wire, bits) / bits;
   return measureOver(
-      cluster, ("reduce_scatter_" + stringifyWire(wire)).str(),
+      cluster, getCollectiveName(CollectiveKind::reduceScatter, wire),
       stringifyAxis(Axis::node), partBytes, [&](double bytes) {
         Cost transfer =
             estimateOverAxis(cluster, Axis::node, CollectiveKind::allGather,

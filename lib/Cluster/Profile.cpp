@@ -2,6 +2,7 @@
 
 #include "fcdp/Cluster/Profile.h"
 
+#include "dialects/Fcdp/Enums.h"
 #include "fcdp/Support/InputFile.h"
 #include "fcdp/Support/JsonFile.h"
 #include "llvm/ADT/STLExtras.h"
@@ -10,9 +11,6 @@
 using namespace fcdp;
 
 static constexpr int64_t kVersion = 1;
-static constexpr llvm::StringLiteral kCollectives[] = {
-    "all_gather",           "all_gather_delta",    "reduce_scatter",
-    "reduce_scatter_coded", "reduce_scatter_int8", "reduce_scatter_int4"};
 static constexpr llvm::StringLiteral kAxes[] = {"node", "local", "world"};
 static constexpr llvm::StringLiteral kOthers[] = {
     "cache_store",  "cache_load",     "cast",
@@ -38,8 +36,9 @@ private:
 };
 } // namespace
 
-static std::string list(llvm::ArrayRef<llvm::StringLiteral> names) {
-  return "'" + llvm::join(names, "', '") + "'";
+template <typename Names>
+static std::string list(const Names &names) {
+  return "'" + llvm::join(std::begin(names), std::end(names), "', '") + "'";
 }
 
 bool ProfileReader::require(const Json &object,
@@ -105,7 +104,7 @@ bool ProfileReader::readOperation(const Json &value) {
       !require(value, {"kind", "bytes", "seconds"}))
     return false;
   std::string key = kind.str();
-  if (llvm::is_contained(kCollectives, kind)) {
+  if (llvm::is_contained(getCollectiveNames(), kind)) {
     if (!llvm::is_contained(kAxes, axis))
       return json.fail(value, "expected the 'axis' of '" + kind +
                                   "' to be one of " + list(kAxes) + ", got '" +
@@ -113,8 +112,8 @@ bool ProfileReader::readOperation(const Json &value) {
     key += (" " + axis).str();
   } else if (!llvm::is_contained(kOthers, kind)) {
     return json.fail(value, "expected 'kind' to be one of " +
-                                list(kCollectives) + ", " + list(kOthers) +
-                                ", got '" + kind + "'");
+                                list(getCollectiveNames()) + ", " +
+                                list(kOthers) + ", got '" + kind + "'");
   } else if (!axis.empty()) {
     return json.fail(value, "expected no 'axis' of '" + kind + "'");
   }

@@ -288,9 +288,7 @@ void SweepRunner::run(size_t input, ModuleOp module) {
 /// at one bandwidth.
 static std::shared_ptr<const Profile> withoutNetwork(const Profile &profile) {
   auto kept = std::make_shared<Profile>(profile);
-  for (StringRef kind :
-       {"all_gather", "all_gather_delta", "reduce_scatter",
-        "reduce_scatter_coded", "reduce_scatter_int8", "reduce_scatter_int4"})
+  for (StringRef kind : getCollectiveNames())
     for (StringRef axis : {"node", "world"})
       kept->operations.erase((kind + " " + axis).str());
   return kept;

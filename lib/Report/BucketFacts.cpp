@@ -72,8 +72,7 @@ std::vector<BucketFacts> fcdp::describeBuckets(ModuleOp module,
     bucket.carry = op.getCarry().value_or(bucket.residency);
     bucket.accumulation = op.getAccumulation().value_or(Accumulation::sharded);
     bucket.collectives = op.getCollectives().value_or(Collectives::two_level);
-    bucket.gatherWire = op.getGatherWire().value_or(Wire::raw);
-    bucket.reduceWire = op.getReduceWire().value_or(Wire::raw);
+    bucket.messages = getMessageForms(op);
     for (auto [choice, tier] : llvm::zip_equal(bucket.choices, kTiers))
       if (isPossible(bucket.sharding, tier.residency))
         choice = measure(tier, bucket, model);

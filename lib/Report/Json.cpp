@@ -190,8 +190,8 @@ static void writeBucket(OStream &json, const BucketFacts &bucket,
       json.attribute("accumulation",
                      stringifyAccumulation(bucket.accumulation));
     json.attribute("collectives", stringifyCollectives(bucket.collectives));
-    json.attribute("gather_wire", stringifyWire(bucket.gatherWire));
-    json.attribute("reduce_wire", stringifyWire(bucket.reduceWire));
+    for (auto [attribute, form] : bucket.messages)
+      json.attribute(attribute, form);
     json.attribute("why", explain(bucket, strategy));
     writeChoices(json, bucket);
   });

@@ -33,12 +33,11 @@ static StorageFacts measureStorage(ModuleOp module) {
                        elementBytes(bucket.getStorage());
     storage.shardedOverNode += bucket.getSharding() == Sharding::node;
     storage.replicated += bucket.getSharding() == Sharding::none;
-    storage.gatheredAsDeltas += bucket.getGatherWire() == Wire::delta;
-    storage.reducedCoded += bucket.getReduceWire() == Wire::coded;
   }
   // Every parameter is a member of one bucket.
   storage.padding -= storage.bytes;
   storage.flat = countFlat(module);
+  storage.boundedMessages = describeBoundedMessages(module);
   return storage;
 }
 

@@ -59,11 +59,9 @@ static void printStorage(const StorageFacts &storage,
   if (storage.flat != 0)
     stream << "; " << storage.flat << " with flat collectives";
   stream << '\n';
-  if (storage.gatheredAsDeltas != 0 || storage.reducedCoded != 0)
-    stream << "wires       " << storage.gatheredAsDeltas
-           << " buckets gathered as differences, " << storage.reducedCoded
-           << " reduced with coded exponents: bytes between nodes are at most "
-              "those below\n";
+  if (!storage.boundedMessages.empty())
+    stream << "wires       " << storage.boundedMessages
+           << ": bytes between nodes are at most those below\n";
 }
 
 /// Prints `arena 2624 bytes (2.6 KiB), 1.2 % over the most in use at once`.

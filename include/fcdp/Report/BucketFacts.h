@@ -31,7 +31,8 @@ struct BucketFacts {
   Accumulation accumulation = Accumulation::sharded;
   /// Takes effect only with several nodes of several ranks.
   Collectives collectives = Collectives::two_level;
-  Wire gatherWire = Wire::raw, reduceWire = Wire::raw;
+  /// The forms of messages between nodes, each with the name of its attribute.
+  llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>> messages;
   /// The cost of each residency; none for a residency that the bucket's
   /// sharding rules out.
   std::array<std::optional<ResidencyFacts>, kNumResidencies> choices;

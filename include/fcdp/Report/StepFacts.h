@@ -22,9 +22,10 @@ struct StorageFacts {
   int64_t shardedOverNode = 0, replicated = 0;
   /// Buckets that are gathered or reduced over all ranks in one step.
   int64_t flat = 0;
-  /// Buckets whose gathers send differences, and buckets whose reductions code
-  /// exponents. The report gives an upper bound of the bytes that they send.
-  int64_t gatheredAsDeltas = 0, reducedCoded = 0;
+  /// The number of buckets whose messages have as many bytes as their values
+  /// need, so that the report gives an upper bound, in words. Empty if there
+  /// are none.
+  std::string boundedMessages;
 };
 
 /// Location of an operation in the user's terms. Fields are empty or 0 if
@@ -87,6 +88,9 @@ struct StepFacts {
   };
   std::optional<OuterFacts> outer;
 };
+
+/// Returns StorageFacts::boundedMessages.
+std::string describeBoundedMessages(mlir::ModuleOp module);
 
 /// Measures a module in phase planned that needs the device memory `device`.
 StepFacts measureStep(mlir::ModuleOp module, const DeviceMemory &device);

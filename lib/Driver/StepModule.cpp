@@ -13,7 +13,6 @@
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
-#include "fcdp/Transforms/Options/WireSpec.h"
 #include "fcdp/Transforms/Pipeline.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
@@ -98,8 +97,6 @@ private:
   LogicalResult checkGroups();
   LogicalResult checkAccumulation();
   LogicalResult checkCollectives();
-  LogicalResult checkGatherWire();
-  LogicalResult checkReduceWire();
   LogicalResult checkLayout();
   LogicalResult checkMaster();
   LogicalResult checkReduceType();
@@ -265,34 +262,6 @@ LogicalResult Checker::checkCollectives() {
   return success();
 }
 
-LogicalResult Checker::checkGatherWire() {
-  auto asked = llvm::cantFail(parseGatherWire(wanted.wire));
-  if (!getStrategy(module) || asked == GatherWireSpec::automatic ||
-      getMesh(module).getNode() == 1)
-    return success();
-  Wire wire = asked == GatherWireSpec::delta ? Wire::delta : Wire::raw;
-  for (auto bucket : module.getOps<BucketOp>()) {
-    Wire made = bucket.getGatherWire().value_or(Wire::raw);
-    if (made != wire && mayGatherDeltas(bucket))
-      return failAt(option::Wire, stringifyWire(made), stringifyWire(wire));
-  }
-  return success();
-}
-
-LogicalResult Checker::checkReduceWire() {
-  auto asked = llvm::cantFail(parseReduceWire(wanted.reduceWire));
-  if (!getStrategy(module) || getMesh(module).getNode() == 1)
-    return success();
-  for (auto bucket : module.getOps<BucketOp>()) {
-    Wire made = bucket.getReduceWire().value_or(Wire::raw);
-    if (made != asked && bucket.getTrainable() &&
-        bucket.getCollectives() != Collectives::flat)
-      return failAt(option::ReduceWire, stringifyWire(made),
-                    stringifyWire(asked));
-  }
-  return success();
-}
-
 LogicalResult Checker::check() {
   bool agrees = true;
   auto compare = [&](option::OptionId id, auto asked, auto made) {
@@ -333,11 +302,13 @@ LogicalResult Checker::check() {
         std::pair(option::LossWeight, &Checker::checkLossWeight),
         std::pair(option::ClipNorm, &Checker::checkClipNorm),
         std::pair(option::Accumulate, &Checker::checkAccumulation),
-        std::pair(option::Collectives, &Checker::checkCollectives),
-        std::pair(option::Wire, &Checker::checkGatherWire),
-        std::pair(option::ReduceWire, &Checker::checkReduceWire)})
+        std::pair(option::Collectives, &Checker::checkCollectives)})
     if (options.isGiven(id) && failed((this->*check)()))
       agrees = false;
+  compareMessages(module, options,
+                  [&](option::OptionId id, StringRef made, StringRef asked) {
+                    agrees = succeeded(failAt(id, made, asked));
+                  });
   return success(agrees);
 }
 
@@ -349,8 +320,7 @@ LogicalResult fcdp::checkPastDecisions(ModuleOp module, StringRef input,
 }
 
 bool fcdp::isPlannedForCluster(const PipelineOptions &options) {
-  return options.strategy == kAutoStrategy || options.collectives == "auto" ||
-         options.wire == "auto";
+  return !findChoiceForCluster(options).empty();
 }
 
 PipelineOptions fcdp::withoutBudget(PipelineOptions options) {

@@ -53,14 +53,10 @@ static llvm::Error checkCluster(const StepOptions &options) {
     return llvm::createStringError(
         "--profile: expected a cluster, which describes what was not measured; "
         "give one with --cluster");
-  for (auto [name, value] :
-       {std::pair("strategy", options.pipeline.strategy),
-        std::pair("collectives", options.pipeline.collectives),
-        std::pair("wire", options.pipeline.wire)})
-    if (value == kAutoStrategy)
-      return llvm::createStringError(
-          llvm::Twine("--") + name +
-          "=auto chooses for a cluster; give one with --cluster");
+  llvm::StringRef choice = findChoiceForCluster(options.pipeline);
+  if (!choice.empty())
+    return llvm::createStringError(
+        "--" + choice + "=auto chooses for a cluster; give one with --cluster");
   return llvm::Error::success();
 }
 

@@ -194,6 +194,15 @@ llvm::Expected<StepOptions> fcdp::readStepOptions(GetOptionText getText) {
   return options;
 }
 
+StringRef fcdp::findChoiceForCluster(const PipelineOptions &options) {
+  for (auto [name, value] : {std::pair("strategy", &options.strategy),
+                             std::pair("collectives", &options.collectives),
+                             std::pair("wire", &options.wire)})
+    if (*value == kAutoStrategy)
+      return name;
+  return "";
+}
+
 LogicalResult fcdp::checkOption(ModuleOp module, StringRef name,
                                 StringRef text) {
   PipelineOptions ignored;

@@ -54,6 +54,18 @@ struct StepOptions {
 /// numbers of nodes and of ranks. Errors begin with the name of the option.
 llvm::Expected<StepOptions> readStepOptions(GetOptionText getText);
 
+/// Returns the name of an option whose value 'auto' chooses for a cluster, or
+/// "" if there is none.
+llvm::StringRef findChoiceForCluster(const PipelineOptions &options);
+
+/// Calls `report` for each given option on messages between nodes that asks for
+/// another form than the one that the buckets of `module` have.
+void compareMessages(
+    mlir::ModuleOp module, const StepOptions &options,
+    llvm::function_ref<void(option::OptionId id, llvm::StringRef made,
+                            llvm::StringRef asked)>
+        report);
+
 /// Reports an error if the table does not allow `text` for the option `name`.
 mlir::LogicalResult checkOption(mlir::ModuleOp module, llvm::StringRef name,
                                 llvm::StringRef text);

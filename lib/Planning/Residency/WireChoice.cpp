@@ -49,3 +49,15 @@ Cost WireChoice::costOfReduction(BucketOp bucket, Type element,
   return model.costOfCodedReduction(mesh.getNode(), partBytes,
                                     elementBytes(element), wire);
 }
+
+void WireChoice::apply(ModuleOp module, const CostModel *model) const {
+  if (getMesh(module).getNode() == 1)
+    return; // nothing is sent between nodes
+  for (auto bucket : module.getOps<BucketOp>()) {
+    Wire wire = getReduceWire(bucket);
+    if (wire != Wire::raw && bucket.getCollectives() != Collectives::flat)
+      bucket.setReduceWire(wire);
+    if (mayGatherDeltas(bucket) && getGatherWire(bucket, model) == Wire::delta)
+      bucket.setGatherWire(Wire::delta);
+  }
+}

@@ -198,7 +198,7 @@ FailureOr<StepDecisions> DecidePass::planByCost() {
     return failure();
   StepChoices choices = getChoices(*described);
   choices.collectives = *chosen;
-  choices.wires = getWires();
+  choices.messages = std::make_shared<WireChoice>(getWires());
   if (*accumulation)
     choices.accumulations = {**accumulation};
   return planStep(module, CostModel(*described), choices,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "ApplyWires.h"
 #include "Options/ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Transforms/Options/WireSpec.h"
@@ -106,7 +105,7 @@ void DecideWiresPass::runOnOperation() {
   FailureOr<std::optional<CostModel>> model = getModel();
   if (failed(model))
     return signalPassFailure();
-  applyWires(module, choice, *model ? &**model : nullptr);
+  choice.apply(module, *model ? &**model : nullptr);
   if (*model)
     remark();
   bool isUsed = llvm::any_of(module.getOps<BucketOp>(), mayGatherDeltas);
@@ -118,4 +117,52 @@ void DecideWiresPass::runOnOperation() {
         "strategy 'fcdp'");
     signalPassFailure();
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Comparison with past decisions
+//===----------------------------------------------------------------------===//
+
+/// Returns whether the forms of messages in `module` have been decided, and are
+/// used.
+static bool hasForms(ModuleOp module) {
+  return getStrategy(module) && getMesh(module).getNode() > 1;
+}
+
+/// Returns a form that a bucket's gathers have instead of `asked`, or none.
+static std::optional<Wire> findOtherGatherWire(ModuleOp module, Wire asked) {
+  for (auto bucket : module.getOps<BucketOp>()) {
+    Wire made = bucket.getGatherWire().value_or(Wire::raw);
+    if (made != asked && mayGatherDeltas(bucket))
+      return made;
+  }
+  return std::nullopt;
+}
+
+/// Returns a form that a bucket's reductions have instead of `asked`, or none.
+static std::optional<Wire> findOtherReduceWire(ModuleOp module, Wire asked) {
+  for (auto bucket : module.getOps<BucketOp>()) {
+    Wire made = bucket.getReduceWire().value_or(Wire::raw);
+    if (made != asked && bucket.getTrainable() &&
+        bucket.getCollectives() != Collectives::flat)
+      return made;
+  }
+  return std::nullopt;
+}
+
+void fcdp::compareMessages(
+    ModuleOp module, const StepOptions &options,
+    llvm::function_ref<void(option::OptionId, StringRef, StringRef)> report) {
+  const PipelineOptions &asked = options.pipeline;
+  auto gathers = llvm::cantFail(parseGatherWire(asked.wire));
+  if (options.isGiven(option::Wire) && gathers != GatherWireSpec::automatic &&
+      hasForms(module)) {
+    Wire wire = gathers == GatherWireSpec::delta ? Wire::delta : Wire::raw;
+    if (std::optional<Wire> made = findOtherGatherWire(module, wire))
+      report(option::Wire, stringifyWire(*made), stringifyWire(wire));
+  }
+  Wire wire = llvm::cantFail(parseReduceWire(asked.reduceWire));
+  if (options.isGiven(option::ReduceWire) && hasForms(module))
+    if (std::optional<Wire> made = findOtherReduceWire(module, wire))
+      report(option::ReduceWire, stringifyWire(*made), stringifyWire(wire));
 }

@@ -208,7 +208,7 @@ static void addCandidates(ModuleOp cut, const Candidate &shared,
                           std::vector<Candidate> &candidates) {
   std::vector<ResidencyProblem> problems =
       makeResidencyProblems(cut, model, budget, choices.accumulations,
-                            choices.collectives, choices.wires);
+                            choices.collectives, *choices.messages);
   for (auto [accumulation, problem] :
        llvm::zip_equal(choices.accumulations, problems)) {
     Candidate candidate = shared;
@@ -265,7 +265,7 @@ std::string fcdp::explainMissing(ModuleOp module, const CostModel &model,
                                  const StepChoices &choices) {
   ResidencyProblem problem = makeResidencyProblem(
       module, model, choices.budget, choices.accumulations.front(),
-      choices.collectives, choices.wires);
+      choices.collectives, *choices.messages);
   problem.prefetch = getChoices(choices.prefetch).front();
   problem.reductions = getChoices(choices.reductions).front();
   llvm::Expected<ResidencySolution> solution = planResidency(problem);

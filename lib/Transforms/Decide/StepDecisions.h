@@ -4,8 +4,8 @@
 #pragma once
 
 #include "fcdp/Planning/Residency/ResidencyAnalysis.h"
-#include "fcdp/Planning/Residency/WireChoice.h"
 
+#include <memory>
 #include <optional>
 
 namespace fcdp {
@@ -40,7 +40,9 @@ struct StepChoices {
   /// The user's decisions, if any.
   std::optional<int64_t> prefetch, reductions;
   std::optional<Collectives> collectives;
-  WireChoice wires;
+  /// The messages between nodes.
+  std::shared_ptr<const MessageCosts> messages =
+      std::make_shared<MessageCosts>();
 };
 
 } // namespace fcdp

@@ -3,7 +3,6 @@
 #include "Trial.h"
 
 #include "ApplyPlan.h"
-#include "ApplyWires.h"
 #include "PhasePasses.h"
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 
@@ -24,7 +23,7 @@ FailureOr<bool> Trial::schedule(const StepDecisions &plan,
                                 const StepChoices &choices) {
   if (failed(applyPlan(*step, plan)))
     return failure();
-  applyWires(*step, choices.wires, &model);
+  choices.messages->apply(*step, &model);
   if (failed(run(buildDecided)))
     return failure();
   if (llvm::Error error = decideOverlap(*step, model, choices.budget.device)) {

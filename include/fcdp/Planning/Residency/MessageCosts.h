@@ -5,10 +5,10 @@
 
 namespace fcdp {
 
-/// The costs of the messages that a bucket sends between nodes. This class
-/// prices messages of the values themselves. A class for another form of
-/// messages overrides its functions. `partBytes` are the bytes of the values
-/// that a rank sends to each other node.
+/// The messages that buckets send between nodes, and their costs. In this
+/// class, they are the values themselves. A class for another form of messages
+/// overrides its functions. `partBytes` are the bytes of the values that a rank
+/// sends to each other node.
 class MessageCosts {
 public:
   virtual ~MessageCosts() = default;
@@ -22,6 +22,10 @@ public:
   /// Returns the cost of a reduction of gradients of type `element`.
   virtual Cost costOfReduction(BucketOp bucket, mlir::Type element,
                                double partBytes, const CostModel &model) const;
+
+  /// Writes the form of messages to each bucket that has a residency and no
+  /// form. `model` may be null if the form does not depend on costs.
+  virtual void apply(mlir::ModuleOp module, const CostModel *model) const {}
 };
 
 } // namespace fcdp

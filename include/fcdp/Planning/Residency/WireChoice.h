@@ -33,6 +33,8 @@ public:
                         const CostModel &model) const override;
   Cost costOfReduction(BucketOp bucket, mlir::Type element, double partBytes,
                        const CostModel &model) const override;
+  /// `model` may be null unless gathers are `automatic`.
+  void apply(mlir::ModuleOp module, const CostModel *model) const override;
 };
 
 } // namespace fcdp

@@ -16,13 +16,16 @@ enum class ContentKind : uint8_t {
   gradient,
   /// State of an optimizer.
   optimizer,
-  /// The errors that messages of a bucket's gradients have left out.
-  residual,
   /// State of outer steps.
   outer,
+  /// State of anything else, such as what messages have left out.
+  other,
   /// The difference between a bucket's outer parameters and a node's.
   difference,
 };
+
+/// Returns the kind of content that states of a role have.
+ContentKind getContentKind(StateRole role);
 
 struct Content {
   ContentKind kind = ContentKind::nothing;

@@ -47,41 +47,39 @@ uint8_t PlanRun::getBit(ArrayAttr axes) const {
 // Checks
 //===----------------------------------------------------------------------===//
 
+ContentKind fcdp::getContentKind(StateRole role) {
+  switch (getRecord(role).kind) {
+  case StateKind::parameters:
+  case StateKind::copy:
+    return ContentKind::weights;
+  case StateKind::sum:
+    return ContentKind::gradient;
+  case StateKind::optimizer:
+    return ContentKind::optimizer;
+  case StateKind::outer:
+    return ContentKind::outer;
+  case StateKind::other:
+    return ContentKind::other;
+  }
+  llvm_unreachable("unknown kind of state");
+}
+
 bool PlanRun::isFor(int32_t state, const Content &content) const {
   const StateModel &model = plan.states[state];
   StateOp op = model.op;
   if (content.bucket != model.bucket || content.begin != model.extent.begin ||
-      content.end != model.extent.end)
+      content.end != model.extent.end ||
+      content.kind != getContentKind(op.getRole()))
     return false;
-  if (isOptimizerState(op.getRole()))
-    return content.kind == ContentKind::optimizer;
-  switch (op.getRole()) {
-  case StateRole::shard:
-    return content.kind == ContentKind::weights &&
-           content.axes == getOwnAxes(model.bucket);
-  case StateRole::cache:
-  case StateRole::resident:
-  case StateRole::prefetched: {
-    BucketOp bucket = plan.buckets[model.bucket].op;
-    int64_t elements = bucket.getElements();
-    bool isWhole = op.getTensorType().getNumElements() == elements;
-    uint8_t axes = isWhole ? getAxes() : getAxes() & kNodeBit;
-    return content.kind == ContentKind::weights &&
-           (content.axes == axes || model.extent.isEmpty());
-  }
-  case StateRole::grad:
-  case StateRole::node_grad:
-  case StateRole::full_grad:
-  case StateRole::host_grad:
-    return content.kind == ContentKind::gradient;
-  case StateRole::residual:
-    return content.kind == ContentKind::residual;
-  case StateRole::outer:
-  case StateRole::outer_momentum:
-    return content.kind == ContentKind::outer;
-  default:
-    return false;
-  }
+  if (content.kind != ContentKind::weights)
+    return true;
+  if (op.getRole() == StateRole::shard)
+    return content.axes == getOwnAxes(model.bucket);
+  BucketOp bucket = plan.buckets[model.bucket].op;
+  int64_t elements = bucket.getElements();
+  bool isWhole = op.getTensorType().getNumElements() == elements;
+  uint8_t axes = isWhole ? getAxes() : getAxes() & kNodeBit;
+  return content.axes == axes || model.extent.isEmpty();
 }
 
 int32_t PlanRun::findContent(int32_t state) {
@@ -211,7 +209,7 @@ LogicalResult PlanRun::gather(const PlanInstruction &instruction) {
       (input.buffer < 0 || result.part != input.buffer))
     return emitError() << "its input overlaps its result, but is not at "
                           "its own place inside it";
-  if (op.isCoded() &&
+  if (instruction.reference >= 0 &&
       (failed(checkReference(instruction)) ||
        failed(writeScratch(op.getScratchAttr(), {from, result.extent}))))
     return failure();

@@ -132,19 +132,19 @@ LogicalResult PlanRun::reduce(const PlanInstruction &instruction) {
   const Extent &to = function->buffers[instruction.result].extent;
   if (from.overlaps(to))
     return emitError() << "its input, scratch and result overlap";
-  if ((instruction.reference >= 0 && failed(keepResidual(instruction))) ||
+  if ((instruction.reference >= 0 && failed(updateReference(instruction))) ||
       failed(writeScratch(op.getScratchAttr(), {from, to})))
     return failure();
   return writeResult(instruction, content);
 }
 
-/// Reads the residual of earlier messages, and writes the new one. Before the
-/// first messages nothing is there, and it starts as zeros. Other states have
-/// other places, so it is enough to check the order.
-LogicalResult PlanRun::keepResidual(const PlanInstruction &instruction) {
+/// Reads the state that earlier messages have left, and writes the new one.
+/// Before the first messages nothing is there, and it starts as zeros. Other
+/// states have other places, so it is enough to check the order.
+LogicalResult PlanRun::updateReference(const PlanInstruction &instruction) {
   const StateModel &state = plan.states[instruction.reference];
   Content content;
-  content.kind = ContentKind::residual;
+  content.kind = getContentKind(StateOp(state.op).getRole());
   content.bucket = state.bucket;
   if (failed(access(getArena(state), state.extent, Mode::read)))
     return failure();

@@ -34,13 +34,9 @@ RunState PlanRun::begin() {
     StateRole role = StateOp(plan.states[i].op).getRole();
     if (!isSaved(role))
       continue;
-    if (role == StateRole::shard) {
-      content.kind = ContentKind::weights;
+    content.kind = getContentKind(role);
+    if (role == StateRole::shard)
       content.axes = getOwnAxes(content.bucket);
-    } else {
-      content.kind =
-          isOuterState(role) ? ContentKind::outer : ContentKind::optimizer;
-    }
     content.begin = plan.states[i].extent.begin;
     content.end = plan.states[i].extent.end;
     int32_t id = state.emptyContents[i] = addContent(content);

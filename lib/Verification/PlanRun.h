@@ -75,7 +75,7 @@ private:
   mlir::LogicalResult checkDifference(const Content &content, int32_t bucket,
                                       uint8_t reduced, uint8_t gathered);
   mlir::LogicalResult reduce(const PlanInstruction &instruction);
-  mlir::LogicalResult keepResidual(const PlanInstruction &instruction);
+  mlir::LogicalResult updateReference(const PlanInstruction &instruction);
   mlir::LogicalResult cast(const PlanInstruction &instruction);
   mlir::LogicalResult compute(const PlanInstruction &instruction);
   mlir::LogicalResult pack(const PlanInstruction &instruction);

@@ -152,3 +152,26 @@ bool fcdp::isUsed(const Cluster &cluster, CostInput input) {
   }
   llvm_unreachable("unknown input");
 }
+
+bool fcdp::dependsOn(WorkKind kind, CostInput input) {
+  switch (input) {
+  case CostInput::products:
+  case CostInput::attention:
+    return kind == WorkKind::operators || kind == WorkKind::update;
+  case CostInput::inter:
+  case CostInput::interLatency:
+  case CostInput::intra:
+  case CostInput::intraLatency:
+  case CostInput::codec:
+    return kind == WorkKind::collective || kind == WorkKind::agreement;
+  case CostInput::copies:
+    return kind == WorkKind::copy || kind == WorkKind::outerUpdate;
+  case CostInput::issue:
+    return false; // it is the host that issues
+  case CostInput::memory:
+  case CostInput::launch:
+  case CostInput::profile:
+    return true;
+  }
+  llvm_unreachable("unknown input");
+}

@@ -3,7 +3,7 @@
 #include "fcdp/Simulation/Scenarios.h"
 
 #include "fcdp/Cluster/CostModel.h"
-#include "fcdp/Cluster/WorkKind.h"
+#include "fcdp/Cluster/ScaledCluster.h"
 
 #include <tuple>
 

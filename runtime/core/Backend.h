@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace fcdp {
@@ -103,6 +104,14 @@ struct Collective {
   /// the values of parameters.
   const PaddingRange *padding = nullptr;
   size_t numPaddings = 0;
+
+  /// Throws std::runtime_error if messages are coded. The compiler plans that
+  /// for CPUs only.
+  void refuseCode() const {
+    if (code != WireCode::Raw)
+      throw std::runtime_error(std::string(what) +
+                               ": messages are coded on CPUs only");
+  }
 };
 
 /// Bytes this rank has handed to the transport or copied since it started.

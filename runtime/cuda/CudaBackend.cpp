@@ -280,15 +280,8 @@ void CudaBackendImpl::issueCollective(StreamId stream, const char *what,
   });
 }
 
-/// Refuses coded messages, which the compiler never plans for a GPU.
-static void refuseCode(const Collective &collective) {
-  if (collective.code != WireCode::Raw)
-    throw std::runtime_error(std::string(collective.what) +
-                             ": messages are coded on CPUs only");
-}
-
 void CudaBackendImpl::allGather(const Collective &collective) {
-  refuseCode(collective);
+  collective.refuseCode();
   DeviceGroup &group =
       require(axes[size_t(collective.axis)].gather, collective);
   issueCollective(
@@ -304,7 +297,7 @@ void CudaBackendImpl::enqueueGather(const Collective &collective,
 }
 
 void CudaBackendImpl::reduceScatter(const Collective &collective) {
-  refuseCode(collective);
+  collective.refuseCode();
   DeviceGroup &group =
       require(axes[size_t(collective.axis)].reduce, collective);
   issueCollective(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "fcdp/Cluster/Cluster.h"
+#include "fcdp/Cluster/WorkKind.h"
 
 namespace fcdp {
 
@@ -12,5 +13,9 @@ Cluster scaled(Cluster cluster, CostInput input, double factor);
 
 /// Returns whether costs on `cluster` depend on `input` at all.
 bool isUsed(const Cluster &cluster, CostInput input);
+
+/// Returns whether the cost of work of `kind` may depend on `input`, apart from
+/// the time in which the host issues it.
+bool dependsOn(WorkKind kind, CostInput input);
 
 } // namespace fcdp

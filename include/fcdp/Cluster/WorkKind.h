@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of work that operations do. Reports show them, and the figures of a
-// cluster on which a cost may depend follow from them.
+// The kinds of work that operations do. Reports show them, and ScaledCluster.h
+// says on which figures of a cluster their costs may depend.
 #pragma once
 
-#include "fcdp/Cluster/Spread.h"
 #include "mlir/IR/Operation.h"
 
 #include <cstdint>
@@ -24,10 +23,6 @@ enum class WorkKind : uint8_t {
 
 /// Returns the kind of an operation of any dialect; `none` if it takes no time.
 WorkKind getWorkKind(mlir::Operation *op);
-
-/// Returns whether the cost of work of `kind` may depend on `input`, apart from
-/// the time in which the host issues it.
-bool dependsOn(WorkKind kind, CostInput input);
 
 /// Returns whether `kind` is work of an optimizer.
 bool isOfOptimizer(WorkKind kind);

@@ -37,7 +37,6 @@ private:
   FailureOr<StepDecisions> planByPreset();
   FailureOr<StepDecisions> planByCost();
   StepChoices getChoices(const Cluster &described);
-  WireChoice getWires();
   SmallVector<Sharding> getShardings();
 
   std::optional<Cluster> described;
@@ -140,7 +139,8 @@ FailureOr<StepDecisions> DecidePass::planByPreset() {
     return plan;
   FailureOr<Cluster> described = getCluster("collectives");
   if (failed(described) ||
-      failed(planCollectives(module, CostModel(*described), getWires(), plan)))
+      failed(planCollectives(module, CostModel(*described),
+                             getWireChoice(wire, reduceWire), plan)))
     return failure();
   return plan;
 }
@@ -158,12 +158,6 @@ SmallVector<Sharding> DecidePass::getShardings() {
   add(Sharding::node, mesh.getNode() > 1 && mesh.getLocal() > 1);
   add(Sharding::none, mesh.getWorldSize() > 1);
   return shardings;
-}
-
-/// Returns the wires of the options. Pre: the options are checked.
-WireChoice DecidePass::getWires() {
-  return WireChoice(llvm::cantFail(parseGatherWire(wire)),
-                    llvm::cantFail(parseReduceWire(reduceWire)));
 }
 
 StepChoices DecidePass::getChoices(const Cluster &described) {
@@ -198,7 +192,8 @@ FailureOr<StepDecisions> DecidePass::planByCost() {
     return failure();
   StepChoices choices = getChoices(*described);
   choices.collectives = *chosen;
-  choices.messages = std::make_shared<WireChoice>(getWires());
+  choices.messages =
+      std::make_shared<WireChoice>(getWireChoice(wire, reduceWire));
   if (*accumulation)
     choices.accumulations = {**accumulation};
   return planStep(module, CostModel(*described), choices,

@@ -49,8 +49,7 @@ LogicalResult DecideWiresPass::checkGiven() {
   if (failed(checkOption(module, "wire", wire)) ||
       failed(checkOption(module, "reduce-wire", reduceWire)))
     return failure();
-  choice = WireChoice(llvm::cantFail(parseGatherWire(wire)),
-                      llvm::cantFail(parseReduceWire(reduceWire)));
+  choice = getWireChoice(wire, reduceWire);
   bool isCoded =
       choice.gathers != GatherWireSpec::raw || choice.reductions != Wire::raw;
   if (isCoded && getTarget(module) == Target::cuda)

@@ -4,9 +4,10 @@
 
 #include "llvm/ADT/StringSwitch.h"
 
+using namespace mlir;
 using namespace fcdp;
 
-llvm::Expected<GatherWireSpec> fcdp::parseGatherWire(llvm::StringRef text) {
+llvm::Expected<GatherWireSpec> fcdp::parseGatherWire(StringRef text) {
   auto wire = llvm::StringSwitch<std::optional<GatherWireSpec>>(text)
                   .Case("raw", GatherWireSpec::raw)
                   .Case("delta", GatherWireSpec::delta)
@@ -18,7 +19,7 @@ llvm::Expected<GatherWireSpec> fcdp::parseGatherWire(llvm::StringRef text) {
                                  text + "'");
 }
 
-llvm::Expected<Wire> fcdp::parseReduceWire(llvm::StringRef text) {
+llvm::Expected<Wire> fcdp::parseReduceWire(StringRef text) {
   auto wire = llvm::StringSwitch<std::optional<Wire>>(text)
                   .Case("raw", Wire::raw)
                   .Case("coded", Wire::coded)
@@ -29,4 +30,66 @@ llvm::Expected<Wire> fcdp::parseReduceWire(llvm::StringRef text) {
     return *wire;
   return llvm::createStringError(
       "expected 'raw', 'coded', 'int8' or 'int4', got '" + text + "'");
+}
+
+WireChoice fcdp::getWireChoice(StringRef gathers, StringRef reductions) {
+  return WireChoice(llvm::cantFail(parseGatherWire(gathers)),
+                    llvm::cantFail(parseReduceWire(reductions)));
+}
+
+/// Returns whether a gather of differences takes less time than one of values.
+static bool isFaster(BucketOp bucket, const CostModel &model) {
+  MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
+  double part = static_cast<double>(bucket.getElements()) *
+                elementBytes(bucket.getWire()) / mesh.getWorldSize();
+  return model.costOfDeltaGather(mesh.getNode(), part).getTotal() <
+         model.costOfGather(Axis::node, mesh.getNode(), part).getTotal();
+}
+
+Wire WireChoice::getGatherWire(BucketOp bucket, const CostModel *model) const {
+  if (bucket.getGatherWire())
+    return *bucket.getGatherWire();
+  if (gathers == GatherWireSpec::raw || !canCodeDeltas(bucket))
+    return Wire::raw;
+  return gathers == GatherWireSpec::delta || isFaster(bucket, *model)
+             ? Wire::delta
+             : Wire::raw;
+}
+
+Wire WireChoice::getReduceWire(BucketOp bucket) const {
+  if (bucket.getReduceWire())
+    return *bucket.getReduceWire();
+  return bucket.getTrainable() ? reductions : Wire::raw;
+}
+
+std::optional<Cost>
+WireChoice::costOfReferringGather(BucketOp bucket, double partBytes,
+                                  const CostModel &model) const {
+  if (getGatherWire(bucket, &model) != Wire::delta)
+    return std::nullopt;
+  MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
+  return model.costOfDeltaGather(mesh.getNode(), partBytes);
+}
+
+Cost WireChoice::costOfReduction(BucketOp bucket, Type element,
+                                 double partBytes,
+                                 const CostModel &model) const {
+  Wire wire = getReduceWire(bucket);
+  if (wire == Wire::raw)
+    return MessageCosts::costOfReduction(bucket, element, partBytes, model);
+  MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
+  return model.costOfCodedReduction(mesh.getNode(), partBytes,
+                                    elementBytes(element), wire);
+}
+
+void WireChoice::apply(ModuleOp module, const CostModel *model) const {
+  if (getMesh(module).getNode() == 1)
+    return; // nothing is sent between nodes
+  for (auto bucket : module.getOps<BucketOp>()) {
+    Wire wire = getReduceWire(bucket);
+    if (wire != Wire::raw && bucket.getCollectives() != Collectives::flat)
+      bucket.setReduceWire(wire);
+    if (mayGatherDeltas(bucket) && getGatherWire(bucket, model) == Wire::delta)
+      bucket.setGatherWire(Wire::delta);
+  }
 }

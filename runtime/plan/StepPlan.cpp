@@ -206,6 +206,13 @@ StepPlan::Inputs StepPlan::stepInputs(uint32_t variant) const {
   return Inputs(inputs).subspan(variant * count, count);
 }
 
+std::vector<StepPlan::Inputs> StepPlan::inputsOfShapes() const {
+  std::vector<Inputs> all;
+  for (uint32_t variant = 0; variant < numVariants(); ++variant)
+    all.push_back(stepInputs(variant));
+  return all;
+}
+
 StepPlan::Inputs StepPlan::evaluationInputs() const {
   return Inputs(inputs).subspan(numVariants() * numStepInputs());
 }

@@ -160,7 +160,16 @@ struct StepPlan : plan::PlanT {
   /// the memory of all.
   Inputs stepInputs(uint32_t variant) const;
   Inputs greatestInputs() const { return stepInputs(numVariants() - 1); }
+  /// Returns the inputs of each variant, the least first.
+  std::vector<Inputs> inputsOfShapes() const;
+  /// Returns whether a step has several variants, whose inputs have other
+  /// shapes.
+  bool hasSeveralShapes() const { return numVariants() > 1; }
   Inputs evaluationInputs() const;
+  /// Returns the index of the first of `part`, which are some of the inputs.
+  size_t firstOf(Inputs part) const {
+    return size_t(part.data() - inputs.data());
+  }
   /// Returns the buffers that are states of the job. Constants of evaluations
   /// and of variants are not, and may have the names of other buffers.
   std::vector<size_t> stateBuffers() const;
@@ -200,7 +209,7 @@ struct StepPlan : plan::PlanT {
   bool weightsLoss() const { return !lossWeight.empty(); }
   /// Returns whether steps need something that ranks have to agree on: a
   /// variant, or the sum of weights.
-  bool hasNeeds() const { return numVariants() > 1 || weightsLoss(); }
+  bool hasNeeds() const { return hasSeveralShapes() || weightsLoss(); }
   /// Returns the position of that input in `inputs`, the inputs of a variant or
   /// of the evaluation. Pre: losses are weighted, and the plan is checked.
   size_t weightIn(Inputs inputs) const;

@@ -16,14 +16,12 @@ std::string describeSize(const StepPlan &plan, Dim at, int64_t size) {
          plan.greatestInputs()[at.input]->name + "'";
 }
 
-/// Returns whether both sizes are equal in all variants. Sizes that never grow
-/// may be equal by chance, unless they are the same dimension.
+/// Returns whether both sizes are equal in all shapes of the step. Sizes that
+/// never grow may be equal by chance, unless they are the same dimension.
 bool areTied(const StepPlan &plan, Dim one, Dim other) {
   bool grows = false;
-  for (uint32_t variant = 0; variant < plan.numVariants(); ++variant) {
-    auto sizeOf = [&](Dim at) {
-      return plan.stepInputs(variant)[at.input]->shape[at.dim];
-    };
+  for (StepPlan::Inputs inputs : plan.inputsOfShapes()) {
+    auto sizeOf = [&](Dim at) { return inputs[at.input]->shape[at.dim]; };
     if (sizeOf(one) != sizeOf(other))
       return false;
     grows |= sizeOf(one) != plan.greatestInputs()[one.input]->shape[one.dim];
@@ -35,7 +33,7 @@ bool areTied(const StepPlan &plan, Dim one, Dim other) {
 
 std::string describeWrongSizes(const StepPlan &plan,
                                const ShapeOfInput &shapeOf) {
-  if (plan.numVariants() == 1)
+  if (!plan.hasSeveralShapes())
     return "";
   const size_t inputs = plan.numStepInputs();
   auto sizeOf = [&](Dim at) { return shapeOf(at.input)[at.dim]; };

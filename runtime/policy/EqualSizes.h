@@ -16,8 +16,8 @@ using ShapeOfInput = std::function<const Shape &(size_t)>;
 
 /// Returns an error message about the sizes of a batch, or "" if they are
 /// right, as for a step of one shape. A size must not be 0 unless it is 0 in a
-/// variant of the step. Sizes that are equal in all variants must be equal:
-/// those of dimensions that grow from one variant to the next, and those of one
+/// shape of the step. Sizes that are equal in all shapes must be equal: those
+/// of dimensions that grow from one shape to the next, and those of one
 /// dimension of several inputs. Pre: shapes have the ranks of the inputs.
 std::string describeWrongSizes(const StepPlan &plan,
                                const ShapeOfInput &shapeOf);

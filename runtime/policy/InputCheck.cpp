@@ -38,7 +38,7 @@ bool fitsInto(const Shape &into, const Shape &shape) {
 
 /// Checks the inputs of `batches` batches. Each batch has all inputs of
 /// `expected`, or smaller ones if `mayBeSmaller`.
-void checkBatches(StepPlan::Inputs expected, const std::string &batch,
+void checkTensors(StepPlan::Inputs expected, const std::string &batch,
                   int64_t batches, std::span<const TensorView> inputs,
                   bool mayBeSmaller = false) {
   const size_t total = expected.size() * size_t(batches);
@@ -79,9 +79,8 @@ std::string describeBadValue(int64_t value, int64_t position,
 }
 
 uint32_t checkInputs(const StepPlan &plan, std::span<const TensorView> inputs) {
-  const uint32_t variants = plan.numVariants();
-  checkBatches(plan.greatestInputs(), "micro-batch", plan.microBatches, inputs,
-               /*mayBeSmaller=*/variants > 1);
+  checkTensors(plan.greatestInputs(), "micro-batch", plan.microBatches, inputs,
+               /*mayBeSmaller=*/plan.hasSeveralShapes());
   const size_t perBatch = plan.numStepInputs();
   for (size_t first = 0; first < inputs.size(); first += perBatch) {
     std::string problem =
@@ -92,22 +91,21 @@ uint32_t checkInputs(const StepPlan &plan, std::span<const TensorView> inputs) {
       refuse("micro-batch " + std::to_string(first / perBatch) + ": " +
              problem);
   }
-  auto fitsAll = [&](uint32_t variant) {
-    StepPlan::Inputs own = plan.stepInputs(variant);
+  auto fitsAll = [&](StepPlan::Inputs own) {
     for (size_t i = 0; i < inputs.size(); ++i)
       if (!fitsInto(own[i % own.size()]->shape, inputs[i].shape))
         return false;
     return true;
   };
-  uint32_t variant = 0;
-  while (variant + 1 < variants && !fitsAll(variant))
-    ++variant;
-  return variant;
+  const std::vector<StepPlan::Inputs> shapes = plan.inputsOfShapes();
+  // The checks above found that all fit into the greatest.
+  return uint32_t(std::find_if(shapes.begin(), shapes.end() - 1, fitsAll) -
+                  shapes.begin());
 }
 
-void checkEvaluationInputs(const StepPlan &plan, int64_t batches,
-                           std::span<const TensorView> inputs) {
-  checkBatches(plan.evaluationInputs(), "batch", batches, inputs);
+void checkBatches(StepPlan::Inputs expected, int64_t batches,
+                  std::span<const TensorView> inputs) {
+  checkTensors(expected, "batch", batches, inputs);
 }
 
 } // namespace fcdp

@@ -17,10 +17,11 @@ std::string describeBadValue(int64_t value, int64_t position,
 /// Throws SessionError(InputMismatch) unless `inputs` are those of all
 /// micro-batches of a step, with values in range. For a step of several shapes
 /// they may be smaller than its inputs, with equal sizes where they are equal
-/// in all variants. Returns the least variant that all fit into.
+/// in all shapes. Returns the number of the least shape that all fit into.
 uint32_t checkInputs(const StepPlan &plan, std::span<const TensorView> inputs);
-/// Does the same for `batches` batches of an evaluation.
-void checkEvaluationInputs(const StepPlan &plan, int64_t batches,
-                           std::span<const TensorView> inputs);
+/// Does the same for `batches` batches outside of steps, each of which has all
+/// inputs of `expected`.
+void checkBatches(StepPlan::Inputs expected, int64_t batches,
+                  std::span<const TensorView> inputs);
 
 } // namespace fcdp

@@ -12,15 +12,6 @@
 
 namespace fcdp {
 
-/// The requirements of a step's inputs. Ranks agree on them before the step.
-struct StepNeeds {
-  /// The least variant that the inputs fit into.
-  uint32_t variant = 0;
-  /// The sum of the weights of the micro-batches' losses; 0 if the step does
-  /// not weight them.
-  double weight = 0;
-};
-
 /// Returns the sum of the elements of `data`, which are of `input`. Throws
 /// SessionError(InputMismatch), with `batch` and `rank` in its message, if an
 /// element is negative, infinite or NaN.

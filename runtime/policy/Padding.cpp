@@ -126,7 +126,7 @@ makePaddings(const StepPlan &plan,
     bool isKnown = std::any_of(
         inputs.begin(), inputs.end(),
         [&name = name](const auto &input) { return input->name == name; });
-    if (!isKnown || plan.numVariants() == 1)
+    if (!isKnown || !plan.hasSeveralShapes())
       throw std::runtime_error(
           "padding of input '" + name + "': " +
           (isKnown ? "expected a step of several shapes, got one of one shape"

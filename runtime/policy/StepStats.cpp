@@ -13,16 +13,20 @@ namespace fcdp {
 
 namespace {
 
-double RankStats::*const kNumbers[] = {
-    &RankStats::learningRate,      &RankStats::seconds,
-    &RankStats::controlBytes,      &RankStats::devicePeakBytes,
-    &RankStats::systemAllocations, &RankStats::skipped,
-    &RankStats::gradientNorm,      &RankStats::exposedSeconds,
-    &RankStats::lossScale,         &RankStats::nonfiniteGradient,
-    &RankStats::request,           &RankStats::nextVariant,
-    &RankStats::nextWeight};
+double RankStats::*const kNumbers[] = {&RankStats::learningRate,
+                                       &RankStats::seconds,
+                                       &RankStats::controlBytes,
+                                       &RankStats::devicePeakBytes,
+                                       &RankStats::systemAllocations,
+                                       &RankStats::skipped,
+                                       &RankStats::gradientNorm,
+                                       &RankStats::exposedSeconds,
+                                       &RankStats::lossScale,
+                                       &RankStats::nonfiniteGradient,
+                                       &RankStats::request};
 
-constexpr size_t kNumNumbers = std::size(kNumbers) + kLinks.size();
+constexpr size_t kNumNumbers =
+    std::size(kNumbers) + kLinks.size() + StepNeeds::kNumNumbers;
 
 void forEachNumber(auto &stats, auto handle) {
   for (double RankStats::*number : kNumbers)
@@ -114,6 +118,8 @@ std::vector<double> RankStats::pack() const {
   values.insert(values.end(), weights.begin(), weights.end());
   values.push_back(double(weights.size()));
   forEachNumber(*this, [&](double number) { values.push_back(number); });
+  const auto needs = next.pack();
+  values.insert(values.end(), needs.begin(), needs.end());
   return values;
 }
 
@@ -125,8 +131,9 @@ RankStats RankStats::unpack(std::span<const double> values) {
   stats.losses.assign(values.begin(), values.begin() + lists - numWeights);
   stats.weights.assign(values.begin() + lists - numWeights,
                        values.begin() + lists);
-  auto next = numbers.begin();
-  forEachNumber(stats, [&](double &number) { number = *next++; });
+  auto value = numbers.begin();
+  forEachNumber(stats, [&](double &number) { number = *value++; });
+  stats.next = StepNeeds::unpack(numbers.last<StepNeeds::kNumNumbers>());
   return stats;
 }
 
@@ -158,8 +165,7 @@ StepStats combine(const Mesh &mesh, const std::vector<RankStats> &ranks) {
         std::max(stats.devicePeakBytes, rank.devicePeakBytes);
     stats.systemAllocations += rank.systemAllocations;
     stats.request = std::max(stats.request, rank.request);
-    stats.nextVariant = std::max(stats.nextVariant, rank.nextVariant);
-    stats.nextWeight += rank.nextWeight;
+    stats.next.add(rank.next);
   }
   return stats;
 }

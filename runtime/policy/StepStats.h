@@ -5,6 +5,7 @@
 
 #include "core/Links.h"
 #include "core/Mesh.h"
+#include "policy/StepNeeds.h"
 
 #include <cstdint>
 #include <optional>
@@ -40,12 +41,9 @@ struct RankStats {
   static constexpr double kNoBucket = -2;
   /// A number that the program may set for its own use before `combine`.
   double request = 0;
-  /// The least variant that this rank's inputs of a later step fit into, if the
-  /// program sets it before `combine`.
-  double nextVariant = 0;
-  /// The sum of the weights of this rank's losses in a later step, if the step
-  /// weights them and the program sets it before `combine`.
-  double nextWeight = 0;
+  /// The requirements of this rank's inputs of a later step, if the program
+  /// sets them before `combine`.
+  StepNeeds next;
   /// The variant of this step, equal on all ranks.
   uint32_t variant = 0;
 
@@ -88,8 +86,7 @@ struct StepStats {
   double devicePeakBytes = 0;   ///< the greatest over ranks
   double systemAllocations = 0; ///< over all ranks
   double request = 0;           ///< the greatest over ranks
-  double nextVariant = 0;       ///< the greatest over ranks
-  double nextWeight = 0;        ///< over all ranks
+  StepNeeds next;               ///< of all ranks together
   /// The sum of the losses' weights over ranks and micro-batches; none if the
   /// step does not weight them.
   std::optional<double> weight;

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policy/WeightedLosses.h"
 
-#include <algorithm>
+#include "policy/LossWeight.h"
 
 namespace fcdp {
 
 WeightedLosses::WeightedLosses(const StepPlan &plan, uint32_t rank)
     : plan(plan), rank(rank) {
-  if (!plan.weightsLoss())
-    return;
-  ofStep = plan.weightIn(plan.stepInputs(0));
-  ofBatch = plan.weightIn(plan.evaluationInputs());
+  if (plan.weightsLoss())
+    ofStep = plan.weightIn(plan.stepInputs(0));
 }
 
 double WeightedLosses::sum(size_t index, std::span<const std::byte> data,
@@ -32,17 +30,11 @@ double WeightedLosses::sumOwn(std::span<const TensorView> inputs) const {
   return total;
 }
 
-double WeightedLosses::ofMicroBatch(uint32_t variant, int64_t microBatch,
-                                    const ReadInput &input) const {
-  const size_t index = variant * plan.numStepInputs() + ofStep;
-  return sum(index, input(index), "micro-batch", microBatch);
-}
-
-double WeightedLosses::ofEvaluation(int64_t batch,
-                                    const ReadInput &input) const {
-  const size_t index =
-      plan.inputs.size() - plan.evaluationInputs().size() + ofBatch;
-  return sum(index, input(index), "batch", batch);
+double WeightedLosses::ofBatch(StepPlan::Inputs inputs,
+                               const std::string &batch, int64_t number,
+                               const ReadInput &input) const {
+  const size_t index = plan.firstOf(inputs) + plan.weightIn(inputs);
+  return sum(index, input(index), batch, number);
 }
 
 float WeightedLosses::factorOf(double weight, double total) const {
@@ -66,14 +58,12 @@ StepNeeds agreeOnNeeds(const StepPlan &plan, const StepNeeds &own,
                        const GatherOverRanks &gather) {
   if (!plan.hasNeeds())
     return {};
-  const double numbers[] = {double(own.variant), own.weight};
   const std::vector<double> all =
-      gather(numbers, "agreement on the shape and weight of a step");
+      gather(own.pack(), "agreement on the shape and weight of a step");
   StepNeeds needs;
-  for (size_t i = 0; i < all.size(); i += std::size(numbers)) {
-    needs.variant = std::max(needs.variant, uint32_t(all[i]));
-    needs.weight += all[i + 1];
-  }
+  constexpr size_t count = StepNeeds::kNumNumbers;
+  for (size_t i = 0; i < all.size(); i += count)
+    needs.add(StepNeeds::unpack(std::span(all).subspan(i).first<count>()));
   return needs;
 }
 

@@ -5,7 +5,7 @@
 
 #include "core/SessionError.h"
 #include "core/TensorView.h"
-#include "policy/LossWeight.h"
+#include "policy/StepNeeds.h"
 #include "policy/SumOverRanks.h"
 
 #include <functional>
@@ -26,11 +26,10 @@ public:
   /// Returns the sum of the weights of tensors that are the inputs of a step; 0
   /// if the step does not weight losses.
   double sumOwn(std::span<const TensorView> inputs) const;
-  /// Returns the weight of a micro-batch, whose inputs are those of `variant`.
-  double ofMicroBatch(uint32_t variant, int64_t microBatch,
-                      const ReadInput &input) const;
-  /// Returns the weight of a batch of an evaluation.
-  double ofEvaluation(int64_t batch, const ReadInput &input) const;
+  /// Returns the weight of batch `number`, whose inputs `inputs` of the plan
+  /// were filled. `batch` is "micro-batch" or "batch", for messages.
+  double ofBatch(StepPlan::Inputs inputs, const std::string &batch,
+                 int64_t number, const ReadInput &input) const;
   /// Returns the factor of a loss of weight `weight`, if all losses of the step
   /// weigh `total`.
   float factorOf(double weight, double total) const;
@@ -45,13 +44,12 @@ private:
 
   const StepPlan &plan;
   const uint32_t rank;
-  /// The index of the input that weights losses, among the inputs of a variant
-  /// and of the evaluation.
-  size_t ofStep = 0, ofBatch = 0;
+  /// The index of the input that weights losses, among the inputs of a step.
+  size_t ofStep = 0;
 };
 
-/// Returns the needs of all ranks together: the greatest variant, and the sum
-/// of the weights. Collective, unless the step has neither.
+/// Returns the needs of all ranks together. Collective, unless steps need
+/// nothing that ranks have to agree on.
 StepNeeds agreeOnNeeds(const StepPlan &plan, const StepNeeds &own,
                        const GatherOverRanks &gather);
 

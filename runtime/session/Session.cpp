@@ -296,6 +296,13 @@ void Session::Impl::fillInput(const FillInput &fill, size_t index, size_t input,
               memory.data(), batch);
 }
 
+void Session::Impl::fillBatch(const FillInput &fill, StepPlan::Inputs inputs,
+                              int64_t batch) {
+  const size_t first = plan.firstOf(inputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    fillInput(fill, first + i, i, batch);
+}
+
 void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
   if (plan.weightsLoss())
     requireWeight(needs.weight, "step " + std::to_string(numSteps + 1));
@@ -309,15 +316,14 @@ void Session::Impl::runStep(const FillInput &fill, const StepNeeds &needs) {
     step->setLossScale(scale->value(), !scale->scaling().isFixed());
   }
   stats.variant = needs.variant;
-  const size_t count = plan.numStepInputs();
+  const StepPlan::Inputs inputs = plan.stepInputs(needs.variant);
   if (plan.weightsLoss())
     stats.weights.reserve(plan.microBatches);
   step->run(
       [&](int64_t microBatch) {
-        for (size_t i = 0; i < count; ++i)
-          fillInput(fill, needs.variant * count + i, i, microBatch);
+        fillBatch(fill, inputs, microBatch);
         if (plan.weightsLoss())
-          weightLoss(microBatch, needs.weight, stats);
+          weightLoss(inputs, microBatch, needs.weight, stats);
       },
       plan.stepRun(needs.variant, numSteps + 1));
   stats.seconds = secondsSince(start);
@@ -381,12 +387,11 @@ RankStats Session::Impl::evaluate(int64_t batches, const FillInput &fill) {
   ByteCounters now = before;
   RankStats stats;
   stats.learningRate = nextLearningRate();
-  const size_t first = plan.inputs.size() - plan.evaluationInputs().size();
+  const StepPlan::Inputs inputs = plan.evaluationInputs();
   stats.losses = step->runModel(batches, [&](int64_t batch) {
-    for (size_t i = first; i < plan.inputs.size(); ++i)
-      fillInput(fill, i, i - first, batch);
+    fillBatch(fill, inputs, batch);
     if (plan.weightsLoss())
-      weightEvaluation(batch, stats);
+      recordWeight(inputs, batch, stats);
   });
   stats.seconds = secondsSince(start);
   countWork(stats, now);
@@ -527,10 +532,11 @@ RankStats Session::evaluate(int64_t batches, const FillInput &fill) {
 RankStats Session::evaluate(int64_t batches,
                             std::span<const TensorView> inputs) {
   impl->requireOpen();
-  checkEvaluationInputs(impl->plan, batches, inputs);
-  const size_t perBatch = impl->plan.evaluationInputs().size();
+  const StepPlan::Inputs expected = impl->plan.evaluationInputs();
+  checkBatches(expected, batches, inputs);
+  const size_t perBatch = expected.size();
   requireRules(impl->inputRules, impl->plan, inputs,
-               impl->plan.inputs.size() - perBatch, perBatch);
+               impl->plan.firstOf(expected), perBatch);
   return evaluate(batches,
                   [&](size_t input, int64_t batch, std::span<std::byte> out) {
                     copyInput(inputs[size_t(batch) * perBatch + input], out);
@@ -584,7 +590,7 @@ StepStats Session::combine(const RankStats &own) {
       impl->requireWeight(*stats.weight, "the evaluation");
     stats.hostCacheBytes = impl->plan.hostBytes;
     stats.step = impl->numRead();
-    if (impl->plan.numVariants() > 1)
+    if (impl->plan.hasSeveralShapes())
       stats.variant = own.variant;
   });
   return stats;

@@ -7,8 +7,8 @@
 #include "core/SessionError.h"
 #include "core/TensorView.h"
 #include "policy/LossScale.h"
-#include "policy/LossWeight.h"
 #include "policy/Schedule.h"
+#include "policy/StepNeeds.h"
 #include "policy/StepStats.h"
 #include "session/SessionOptions.h"
 #include "state/CheckpointOptions.h"
@@ -174,8 +174,7 @@ public:
   /// Combines the requirements of all ranks' inputs for a step. Collective.
   /// Returns the greatest of their variants, which the inputs of all ranks fit
   /// into, and the sum of the weights. A program that reads its inputs ahead
-  /// may let `combine` do it for the next step instead, with
-  /// RankStats::nextVariant and RankStats::nextWeight.
+  /// may let `combine` do it for the next step instead, with RankStats::next.
   StepNeeds agreeOnNeeds(const StepNeeds &own);
 
   /// Fills an input of a micro-batch, in the step's shape and type.

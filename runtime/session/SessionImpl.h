@@ -120,13 +120,17 @@ struct Session::Impl {
   /// Throws InputMismatch if its values break a rule of the step.
   void fillInput(const FillInput &fill, size_t index, size_t input,
                  int64_t batch);
+  /// Fills the inputs `inputs` of the plan, those of batch `batch`, in the same
+  /// way.
+  void fillBatch(const FillInput &fill, StepPlan::Inputs inputs, int64_t batch);
   /// Returns the function by which policies combine numbers of all ranks.
   GatherOverRanks gatherOverRanks();
-  /// Sets the weight of the loss of the micro-batch that was filled, and
-  /// records it. `total` is the sum over all losses of the step.
-  void weightLoss(int64_t microBatch, double total, RankStats &stats);
-  /// Records the weight of a batch of an evaluation that was filled.
-  void weightEvaluation(int64_t batch, RankStats &stats);
+  /// Sets the weight of the loss of micro-batch `number`, whose `inputs` were
+  /// filled, and records it. `total` is the sum over all losses of the step.
+  void weightLoss(StepPlan::Inputs inputs, int64_t number, double total,
+                  RankStats &stats);
+  /// Records the weight of the loss of batch `number`, which is in no step.
+  void recordWeight(StepPlan::Inputs inputs, int64_t number, RankStats &stats);
   /// Ends the session with InputMismatch if all losses have the weight 0.
   /// Collective. `what` is "step 3" or "the evaluation".
   void requireWeight(double total, const std::string &what);

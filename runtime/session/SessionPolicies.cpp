@@ -13,17 +13,19 @@ GatherOverRanks Session::Impl::gatherOverRanks() {
   };
 }
 
-void Session::Impl::weightLoss(int64_t microBatch, double total,
-                               RankStats &stats) {
-  const double weight = losses->ofMicroBatch(
-      stats.variant, microBatch, [this](size_t i) { return step->input(i); });
+void Session::Impl::weightLoss(StepPlan::Inputs inputs, int64_t number,
+                               double total, RankStats &stats) {
+  const double weight =
+      losses->ofBatch(inputs, "micro-batch", number,
+                      [this](size_t i) { return step->input(i); });
   stats.weights.push_back(weight);
   step->setLossWeight(losses->factorOf(weight, total));
 }
 
-void Session::Impl::weightEvaluation(int64_t batch, RankStats &stats) {
-  const double weight =
-      losses->ofEvaluation(batch, [this](size_t i) { return step->input(i); });
+void Session::Impl::recordWeight(StepPlan::Inputs inputs, int64_t number,
+                                 RankStats &stats) {
+  const double weight = losses->ofBatch(
+      inputs, "batch", number, [this](size_t i) { return step->input(i); });
   stats.weights.push_back(weight);
   step->setLossWeight(weight == 0 ? 0 : 1);
 }

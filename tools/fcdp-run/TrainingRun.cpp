@@ -194,7 +194,7 @@ void TrainingRun::runStep() {
           return files.ahead->take(input, out);
         files.ahead->take(size_t(microBatch) * inputs + input,
                           [&](std::span<const std::byte> row) {
-                            files.shapes->cut(input, needs.variant, row, out);
+                            files.shapes->cut(input, needs, row, out);
                           });
       },
       needs);
@@ -214,15 +214,11 @@ void TrainingRun::finishStep() {
   RankStats own = session.read();
   own.request = stopSignal();
   const bool hasNext = mustAgreeOnNeeds && session.numSteps() < options.steps;
-  if (hasNext) {
-    const StepNeeds next = files.ahead->inspected();
-    own.nextVariant = next.variant;
-    own.nextWeight = next.weight;
-  }
+  if (hasNext)
+    own.next = files.ahead->inspected();
   lastStats = session.combine(own);
   if (hasNext)
-    agreed = {session.numSteps(),
-              {uint32_t(lastStats.nextVariant), lastStats.nextWeight}};
+    agreed = {session.numSteps(), lastStats.next};
   lastStats.skippedSteps = skippedSteps += lastStats.skipped;
   // The signal is the same on all ranks, so that all end after the same step.
   stopped = std::max(stopped, int(lastStats.request));

@@ -30,8 +30,9 @@ bool TrainingRun::isPrinted() const {
 
 void TrainingRun::report(const std::vector<int64_t> &epochs) {
   StepFigures figures{lastStats, epochs};
+  const StepPlan &plan = session.plan();
   if (int64_t tokens =
-          tokensOfStep(session.plan(), lastStats.variant.value_or(0));
+          tokensOfStep(plan, plan.stepInputs(lastStats.variant.value_or(0)));
       tokens != 0 && lastStats.seconds > 0)
     figures.tokensPerSecond = double(tokens) / lastStats.seconds;
   figures.secondsLeft = timeLeft.after(lastStats.step, lastStats.seconds);

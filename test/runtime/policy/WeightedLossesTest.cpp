@@ -42,10 +42,11 @@ TEST_F(WeightedLossesTest, AreWeighedByTheirInput) {
     inputs.push_back(
         {reinterpret_cast<const std::byte *>(value), DType::F32, {2}});
   EXPECT_EQ(losses.sumOwn(inputs), 3);
-  const double weight = losses.ofMicroBatch(0, 1, [&](size_t index) {
-    EXPECT_EQ(plan.inputs[index]->name, "mask");
-    return std::as_bytes(std::span(values[3]));
-  });
+  const double weight =
+      losses.ofBatch(plan.stepInputs(0), "micro-batch", 1, [&](size_t index) {
+        EXPECT_EQ(plan.inputs[index]->name, "mask");
+        return std::as_bytes(std::span(values[3]));
+      });
   EXPECT_EQ(weight, 2);
   // 4 losses have the weights 1, 2 and two more.
   EXPECT_EQ(losses.factorOf(weight, 8), 1);

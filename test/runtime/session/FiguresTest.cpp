@@ -108,13 +108,13 @@ TEST(StepFiguresTest, CountsTokens) {
     plan.inputs.back()->dtype = type;
     plan.inputs.back()->shape = std::move(shape);
   };
-  EXPECT_EQ(tokensOfStep(plan), 0);
+  EXPECT_EQ(tokensOfStep(plan, plan.stepInputs(0)), 0);
   add(plan::DType::f32, {5, 7});
   add(plan::DType::i64, {5});
-  EXPECT_EQ(tokensOfStep(plan), 0);
+  EXPECT_EQ(tokensOfStep(plan, plan.stepInputs(0)), 0);
   add(plan::DType::i64, {5, 8});
   add(plan::DType::i64, {100, 100});
-  EXPECT_EQ(tokensOfStep(plan), 5 * 8 * 4 * 6);
+  EXPECT_EQ(tokensOfStep(plan, plan.stepInputs(0)), 5 * 8 * 4 * 6);
 }
 
 TEST(EventFileTest, Checksum) {

@@ -323,8 +323,8 @@ std::vector<RankStats> weightedRanks() {
   ranks[0].weights = {3, 0};
   ranks[1].losses = {5, 7};
   ranks[1].weights = {4, 1};
-  ranks[0].nextWeight = 6;
-  ranks[1].nextWeight = 2.5;
+  ranks[0].next.weight = 6;
+  ranks[1].next.weight = 2.5;
   return ranks;
 }
 
@@ -337,7 +337,7 @@ TEST(StepStatsTest, WeightsLosses) {
   StepStats stats = combine({1, 2}, ranks);
   EXPECT_DOUBLE_EQ(stats.loss, (3 * 1 + 4 * 5 + 1 * 7) / 8.0);
   EXPECT_EQ(stats.weight, 8);
-  EXPECT_EQ(stats.nextWeight, 8.5);
+  EXPECT_EQ(stats.next.weight, 8.5);
   stats.step = 5;
   auto json = nlohmann::json::parse(toJson(StepFigures{stats}));
   EXPECT_EQ(json["loss_weight"], 8);

@@ -69,10 +69,10 @@ TEST_F(WeightedTest, RanksAgreeOnTheWeight) {
     session->run(inputs());
     RankStats own = session->read();
     EXPECT_EQ(own.weights, std::vector<double>{double(kElements) * (rank + 1)});
-    own.nextWeight = 5 + rank;
+    own.next.weight = 5 + rank;
     StepStats stats = session->combine(own);
     EXPECT_EQ(stats.weight, double(3 * kElements));
-    EXPECT_EQ(stats.nextWeight, 11);
+    EXPECT_EQ(stats.next.weight, 11);
     StepNeeds needs = session->agreeOnNeeds({0, rank + 0.5});
     EXPECT_EQ(needs.weight, 2);
     session->close();

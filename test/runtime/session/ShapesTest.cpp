@@ -85,7 +85,7 @@ TEST(ShapesTest, CutsRows) {
   std::vector<std::byte> row = bytesOf(Ids{1, 2, 3, 4, 5, 6, 7, 8});
   auto cut = [&](uint32_t variant, size_t elements) {
     std::vector<std::byte> out(elements * sizeof(int64_t));
-    shapes.cut(0, variant, row, out);
+    shapes.cut(0, {.variant = variant}, row, out);
     return valuesOf<int64_t>(out);
   };
   EXPECT_EQ(cut(0, 2), (Ids{1, 5}));

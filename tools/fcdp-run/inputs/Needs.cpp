@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inputs/Needs.h"
 
+#include "policy/LossWeight.h"
+
 namespace fcdp::run {
 
 StepNeeds findNeeds(const StepPlan &plan, const Shapes &shapes, uint32_t rank,

@@ -3,7 +3,7 @@
 // Reads a rank's inputs while the rank computes.
 #pragma once
 
-#include "policy/LossWeight.h"
+#include "policy/StepNeeds.h"
 
 #include <condition_variable>
 #include <cstdint>

@@ -23,10 +23,11 @@ uint32_t Shapes::find(const std::vector<std::vector<std::byte>> &rows) const {
   return variant;
 }
 
-void Shapes::cut(size_t input, uint32_t variant, std::span<const std::byte> row,
+void Shapes::cut(size_t input, const StepNeeds &needs,
+                 std::span<const std::byte> row,
                  std::span<std::byte> out) const {
   copyPadded(row, greatest[input]->shape, out,
-             plan.stepInputs(variant)[input]->shape, paddings[input]);
+             plan.stepInputs(needs.variant)[input]->shape, paddings[input]);
 }
 
 } // namespace fcdp::run

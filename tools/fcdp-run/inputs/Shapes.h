@@ -4,6 +4,7 @@
 #pragma once
 
 #include "policy/Padding.h"
+#include "policy/StepNeeds.h"
 
 #include <map>
 #include <string>
@@ -29,8 +30,8 @@ public:
   /// Returns the least variant that the rows of a step need: all inputs of
   /// micro-batch 0, then those of micro-batch 1, and so on.
   uint32_t find(const std::vector<std::vector<std::byte>> &rows) const;
-  /// Copies the part of a row that is in the shape of `variant`.
-  void cut(size_t input, uint32_t variant, std::span<const std::byte> row,
+  /// Copies the part of a row that is in the shape that a step needs.
+  void cut(size_t input, const StepNeeds &needs, std::span<const std::byte> row,
            std::span<std::byte> out) const;
 
 private:

@@ -5,8 +5,7 @@
 
 namespace fcdp::run {
 
-int64_t tokensOfStep(const StepPlan &plan, uint32_t variant) {
-  const StepPlan::Inputs inputs = plan.stepInputs(variant);
+int64_t tokensOfStep(const StepPlan &plan, StepPlan::Inputs inputs) {
   auto found = std::find_if(inputs.begin(), inputs.end(), [](const auto &one) {
     DType type = toDType(one->dtype);
     return one->shape.size() >= 2 && (type == DType::I64 || type == DType::I32);

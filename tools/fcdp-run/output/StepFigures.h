@@ -29,9 +29,10 @@ struct EvaluationFigures {
   int64_t batches;
 };
 
-/// Returns the tokens that all ranks read in a step: the elements of the first
-/// input of integers that has at least two dimensions. 0 without such an input.
-int64_t tokensOfStep(const StepPlan &plan, uint32_t variant = 0);
+/// Returns the tokens that all ranks read in a step with `inputs`: the elements
+/// of the first input of integers that has at least two dimensions. 0 without
+/// such an input.
+int64_t tokensOfStep(const StepPlan &plan, StepPlan::Inputs inputs);
 
 /// Estimates the duration of the remaining steps. Used by one thread.
 class TimeLeft {

@@ -39,11 +39,10 @@ void openFiles(const Options &options, const StepPlan &plan,
   checkPositions(options, plan);
   files.shapes = std::make_unique<Shapes>(plan, options.padding);
   if (options.steps > 0)
-    files.inputs =
-        std::make_unique<Inputs>(plan, options.inputs, options.data,
-                                 /*ofEvaluation=*/false, files.shapes.get());
+    files.inputs = std::make_unique<Inputs>(plan, options.inputs, options.data,
+                                            files.shapes.get());
   else
-    checkNames(plan, options.inputs);
+    checkNamesOfAll(plan, options.inputs);
   files.evaluation = EvaluationInputs::open(plan, options.evaluation,
                                             options.inputs, options.data);
 }

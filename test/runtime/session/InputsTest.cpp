@@ -294,7 +294,7 @@ TEST_F(InputsTest, RowsOfAStepOfSeveralShapesHaveEqualSizes) {
     Inputs(plan,
            {{"ids", save("ids.npy", idsSize)},
             {"positions", save("positions.npy", positionsSize)}},
-           {}, /*ofEvaluation=*/false, &shapes);
+           {}, &shapes);
   };
   open(4, 4);
   open(3, 3);

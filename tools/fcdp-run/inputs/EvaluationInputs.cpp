@@ -34,13 +34,28 @@ std::vector<InputOption> selectOptions(const StepPlan &plan,
   return selected;
 }
 
+InputGroup groupOf(StepPlan::Inputs inputs) {
+  return {inputs, "--eval-input", "the evaluation's"};
+}
+
 } // namespace
+
+void checkNamesOfAll(const StepPlan &plan,
+                     const std::vector<InputOption> &options) {
+  // The inputs of the evaluation follow those of the greatest shape.
+  const StepPlan::Inputs ofStep = plan.greatestInputs();
+  const StepPlan::Inputs all =
+      StepPlan::Inputs(plan.inputs).subspan(plan.firstOf(ofStep));
+  checkNames(ofStep.empty() && !all.empty() ? groupOf(all) : InputGroup{all},
+             options);
+}
 
 EvaluationInputs::EvaluationInputs(const StepPlan &plan,
                                    const std::vector<InputOption> &options,
                                    const DataOptions &data,
                                    std::optional<int64_t> given)
-    : inputs(plan, options, data, /*ofEvaluation=*/true), batches(1) {
+    : inputs(plan, groupOf(plan.evaluationInputs()), options, data),
+      batches(1) {
   if (given)
     batches = *given;
   else if (inputs.order())

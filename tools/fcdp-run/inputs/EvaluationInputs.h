@@ -25,6 +25,11 @@ struct EvaluationOptions {
   bool isAlone = false;
 };
 
+/// Throws std::runtime_error if an option names neither an input of the step
+/// nor one of its evaluation.
+void checkNamesOfAll(const StepPlan &plan,
+                     const std::vector<InputOption> &options);
+
 /// The inputs of evaluations, each of which reads the same rows. Immutable,
 /// hence thread-safe.
 class EvaluationInputs {

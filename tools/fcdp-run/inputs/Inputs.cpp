@@ -10,74 +10,50 @@ namespace fcdp::run {
 
 namespace {
 
-using InputList = std::vector<const plan::InputT *>;
-
-InputList selectInputs(const StepPlan &plan, bool ofEvaluation) {
-  InputList selected;
-  for (const auto &input :
-       ofEvaluation ? plan.evaluationInputs() : plan.greatestInputs())
-    selected.push_back(input.get());
-  return selected;
-}
-
-/// Returns the option that gives an input its file.
-std::string optionName(const plan::InputT &input) {
-  return input.evaluation ? "--eval-input" : "--input";
-}
-
-std::string listInputs(const InputList &inputs) {
+std::string listInputs(const InputGroup &group) {
   std::string list;
-  for (const plan::InputT *input : inputs)
+  for (const auto &input : group.inputs)
     list += (list.empty() ? "" : ", ") + input->name + " " +
             name(toDType(input->dtype)) + toString(input->shape);
-  bool ofEvaluation = !inputs.empty() && inputs.front()->evaluation;
-  return std::string(ofEvaluation ? "the evaluation's" : "the step's") +
-         " inputs are: " + (list.empty() ? "none" : list);
+  return group.owner + " inputs are: " + (list.empty() ? "none" : list);
 }
 
-void checkNames(const InputList &inputs,
-                const std::vector<InputOption> &options) {
-  std::string option = inputs.empty() ? "--input" : optionName(*inputs.front());
-  for (size_t i = 0; i < options.size(); ++i) {
-    const std::string &name = options[i].name;
-    bool known =
-        std::any_of(inputs.begin(), inputs.end(),
-                    [&](const auto *input) { return input->name == name; });
-    if (!known)
-      throw std::runtime_error(option + " " + name + ": unknown; " +
-                               listInputs(inputs));
-    for (size_t j = 0; j < i; ++j)
-      if (options[j].name == name)
-        throw std::runtime_error(option + " " + name + ": given twice");
-  }
-}
-
-const InputOption &optionFor(const plan::InputT &input, const InputList &inputs,
+const InputOption &optionFor(const plan::InputT &input, const InputGroup &group,
                              const std::vector<InputOption> &options) {
   for (const InputOption &option : options)
     if (option.name == input.name)
       return option;
-  throw std::runtime_error(optionName(input) + " " + input.name +
-                           "=FILE is missing; " + listInputs(inputs));
+  throw std::runtime_error(group.option + " " + input.name +
+                           "=FILE is missing; " + listInputs(group));
 }
 
 } // namespace
 
-void checkNames(const StepPlan &plan, const std::vector<InputOption> &options) {
-  InputList all = selectInputs(plan, /*ofEvaluation=*/false);
-  for (const auto &input : plan.evaluationInputs())
-    all.push_back(input.get());
-  checkNames(all, options);
+void checkNames(const InputGroup &group,
+                const std::vector<InputOption> &options) {
+  for (size_t i = 0; i < options.size(); ++i) {
+    const std::string &name = options[i].name;
+    bool known =
+        std::any_of(group.inputs.begin(), group.inputs.end(),
+                    [&](const auto &input) { return input->name == name; });
+    if (!known)
+      throw std::runtime_error(group.option + " " + name + ": unknown; " +
+                               listInputs(group));
+    for (size_t j = 0; j < i; ++j)
+      if (options[j].name == name)
+        throw std::runtime_error(group.option + " " + name + ": given twice");
+  }
 }
 
-Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
-               const DataOptions &data, bool ofEvaluation, const Shapes *shapes)
-    : plan(plan), inputs(selectInputs(plan, ofEvaluation)),
-      inputOptions(options), data(data) {
-  checkNames(inputs, options);
-  for (const plan::InputT *input : inputs)
+Inputs::Inputs(const StepPlan &plan, const InputGroup &group,
+               const std::vector<InputOption> &options, const DataOptions &data,
+               const Shapes *shapes)
+    : plan(plan), group(group), inputs(group.inputs), inputOptions(options),
+      data(data) {
+  checkNames(group, options);
+  for (const auto &input : inputs)
     sources.push_back(
-        openAll(optionFor(*input, inputs, options).spec, *input,
+        openAll(optionFor(*input, group, options).spec, *input,
                 shapes ? shapes->padding(sources.size()) : nullptr));
   auto files = findFiles();
   if (shapes)
@@ -98,12 +74,12 @@ Inputs::Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
 
 Inputs::Sources Inputs::openAll(const std::string &spec,
                                 const plan::InputT &input,
-                                const PadElement *pad) {
+                                const PadElement *pad) const {
   Sources sources;
   std::vector<std::string> files = splitFiles(spec);
   for (const std::string &file : files) {
     if (file.empty() || (files.size() > 1 && isRandom(file)))
-      throw std::runtime_error(optionName(input) + " " + input.name +
+      throw std::runtime_error(group.option + " " + input.name +
                                ": expected files, separated by ',', got '" +
                                spec + "'");
     sources.push_back(openInput(file, input, pad));
@@ -144,7 +120,7 @@ int64_t Inputs::findRows(size_t file) const {
           "expected files with equal numbers of rows, got " +
           std::to_string(*rows) + " for input '" + whole->name + "' and " +
           std::to_string(own) + " for input '" + inputs[i]->name + "'");
-    whole = inputs[i];
+    whole = inputs[i].get();
     rows = own;
   }
   if (!rows || (windows && *windows < *rows))
@@ -203,7 +179,7 @@ std::vector<EpochEnd> Inputs::epochsThatEndIn(int64_t step) const {
 std::string Inputs::fileName(size_t file) const {
   for (size_t i = 0; i < sources.size(); ++i)
     if (sources[i][0]->rows())
-      return splitFiles(optionFor(*inputs[i], inputs, inputOptions).spec)
+      return splitFiles(optionFor(*inputs[i], group, inputOptions).spec)
           .at(file);
   return "";
 }

@@ -27,19 +27,31 @@ struct EpochEnd {
 /// have ...".
 std::string describeEnd(const EpochEnd &end);
 
-/// Throws std::runtime_error if an option names neither an input of the step
-/// nor one of its evaluation.
-void checkNames(const StepPlan &plan, const std::vector<InputOption> &options);
+/// Inputs of the plan that are read together.
+struct InputGroup {
+  StepPlan::Inputs inputs;
+  /// The option that gives an input its file, and the owner of the inputs in
+  /// messages.
+  std::string option = "--input", owner = "the step's";
+};
+
+/// Throws std::runtime_error if an option names no input of `group`, or if two
+/// name the same.
+void checkNames(const InputGroup &group,
+                const std::vector<InputOption> &options);
 
 /// The inputs of a job. Immutable after `startAt`, hence thread-safe.
 class Inputs {
 public:
-  /// Opens the inputs of the step, in the greatest of its shapes, or those of
-  /// its evaluation. With `shapes`, the shapes of the step, rows may be
-  /// smaller. Throws std::runtime_error if inputs are missing, unknown or do
-  /// not fit.
+  /// Opens the inputs of the step, in the greatest of its shapes. With
+  /// `shapes`, the shapes of the step, rows may be smaller. Throws
+  /// std::runtime_error if inputs are missing, unknown or do not fit.
   Inputs(const StepPlan &plan, const std::vector<InputOption> &options,
-         const DataOptions &data = {}, bool ofEvaluation = false,
+         const DataOptions &data = {}, const Shapes *shapes = nullptr)
+      : Inputs(plan, {plan.greatestInputs()}, options, data, shapes) {}
+  /// Opens the inputs of `group` in the same way.
+  Inputs(const StepPlan &plan, const InputGroup &group,
+         const std::vector<InputOption> &options, const DataOptions &data,
          const Shapes *shapes = nullptr);
 
   /// Makes step `step` begin at position `row` of the data's order. By default,
@@ -73,8 +85,8 @@ private:
   /// An input's files, or its one random source.
   using Sources = std::vector<std::unique_ptr<InputSource>>;
 
-  static Sources openAll(const std::string &spec, const plan::InputT &input,
-                         const PadElement *pad);
+  Sources openAll(const std::string &spec, const plan::InputT &input,
+                  const PadElement *pad) const;
   /// Returns the number of files of each input; none if all are random.
   std::optional<size_t> findFiles() const;
   /// Returns the number of rows in a file, which must be equal for all inputs.
@@ -87,7 +99,8 @@ private:
 
   int64_t startStep = 0, startRow = 0;
   const StepPlan &plan;
-  const std::vector<const plan::InputT *> inputs;
+  const InputGroup group;
+  const StepPlan::Inputs inputs;
   const std::vector<InputOption> inputOptions;
   const DataOptions data;
   std::vector<Sources> sources;

@@ -2,6 +2,7 @@
 
 #include "fcdp/Report/Json.h"
 
+#include "fcdp/Report/Bytes.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace fcdp;
@@ -145,14 +146,6 @@ static void writeMemory(OStream &json, const StepReport &report) {
   });
 }
 
-static void writeTraffic(OStream &json, llvm::StringRef name,
-                         const LinkBytes &bytes) {
-  json.attributeObject(name, [&] {
-    for (LinkId link : kLinks)
-      json.attribute(kLinkNames[link], bytes[link]);
-  });
-}
-
 static void writeStorage(OStream &json, const StorageFacts &storage) {
   json.attributeObject("storage", [&] {
     json.attribute("parameters", storage.parameters);
@@ -197,23 +190,6 @@ static void writeBucket(OStream &json, const BucketFacts &bucket,
   });
 }
 
-/// Writes the variants of a step of several shapes; nothing for one shape.
-static void writeVariants(OStream &json, const StepReport &report) {
-  const std::vector<VariantFacts> &variants = report.facts.variants;
-  if (variants.empty())
-    return;
-  json.attributeArray("variants", [&] {
-    for (size_t i = 0; i < variants.size(); ++i)
-      json.object([&] {
-        json.attribute("inputs", variants[i].inputs);
-        json.attribute("device_memory", variants[i].deviceBytes);
-        writeTraffic(json, "bytes", variants[i].step);
-        if (i < report.prediction.variantSeconds.size())
-          json.attribute("seconds", report.prediction.variantSeconds[i]);
-      });
-  });
-}
-
 void fcdp::writeReport(const StepReport &report, OStream &json) {
   const StepFacts &facts = report.facts;
   json.attribute("input", report.input);
@@ -222,11 +198,7 @@ void fcdp::writeReport(const StepReport &report, OStream &json) {
   json.attribute("nodes", facts.nodes);
   json.attribute("ranks_per_node", facts.ranksPerNode);
   json.attribute("micro_batches", facts.microBatches);
-  if (facts.outer) {
-    json.attribute("outer_every", facts.outer->every);
-    json.attribute("outer_fragments", facts.outer->fragments);
-    json.attribute("outer_seconds", report.prediction.times.occasionalSeconds);
-  }
+  writeSomeSteps(json, facts.family, report.prediction.times.occasionalSeconds);
   writeTime(json, report.prediction);
   if (report.comparison)
     writeComparison(json, *report.comparison);
@@ -238,17 +210,9 @@ void fcdp::writeReport(const StepReport &report, OStream &json) {
   json.attributeObject("bytes", [&] {
     writeTraffic(json, "step", facts.step);
     writeTraffic(json, "init", facts.init);
-    if (facts.outer) {
-      writeTraffic(json, "outer_updates", facts.outer->updates);
-      json.attribute("inter_per_step", facts.outer->perStep);
-      json.attribute("exact_inter_per_step", facts.outer->exactPerStep);
-    }
-    if (facts.evaluation) {
-      writeTraffic(json, "first_evaluation", facts.evaluation->first);
-      writeTraffic(json, "next_evaluation", facts.evaluation->next);
-    }
+    writeBytes(json, facts.family);
   });
-  writeVariants(json, report);
+  writeShapes(json, facts.family, report.prediction.family);
   json.attributeArray("buckets", [&] {
     for (const BucketFacts &bucket : report.buckets)
       writeBucket(json, bucket, facts.strategy);

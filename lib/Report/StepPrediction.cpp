@@ -90,14 +90,7 @@ SimulatedStep fcdp::simulateOn(ModuleOp module, const Cluster &cluster,
       simulateStep(step.program, isTraced ? &step.trace : nullptr);
   prediction.tokens = countTokens(module, cluster);
   prediction.bubble = findBubble(prediction.times);
-  int64_t variants = countVariants(module);
-  for (int64_t variant = 0; variant + 1 < variants; ++variant)
-    prediction.variantSeconds.push_back(
-        simulateStep(
-            makeStepProgram(module, cluster, getFunctionsOf(module, variant)))
-            .seconds);
-  if (variants > 1)
-    prediction.variantSeconds.push_back(prediction.times.seconds);
+  prediction.family = timeFamily(module, cluster, prediction.times.seconds);
   addWork(step.program, cluster.device, prediction);
   return step;
 }

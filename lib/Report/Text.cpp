@@ -2,36 +2,12 @@
 
 #include "fcdp/Report/Text.h"
 
+#include "fcdp/Report/Bytes.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace fcdp;
-
-/// Prints `1536 bytes (1.5 KiB)`.
-static void printBytes(uint64_t bytes, llvm::raw_ostream &stream) {
-  stream << bytes << " bytes";
-  constexpr const char *units[] = {"KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  const char *unit = nullptr;
-  for (const char *next : units) {
-    if (value < 1024)
-      break;
-    value /= 1024;
-    unit = next;
-  }
-  if (unit)
-    stream << llvm::format(" (%.1f %s)", value, unit);
-}
-
-static void printTraffic(StringRef label, const LinkBytes &bytes,
-                         llvm::raw_ostream &stream) {
-  stream << label;
-  printBytes(bytes[LinkId::Inter], stream);
-  stream << " between nodes, ";
-  printBytes(bytes[LinkId::Intra], stream);
-  stream << " inside a node\n";
-}
 
 /// Prints how many buckets are not sharded over all ranks.
 static void printSharding(const StorageFacts &storage,
@@ -127,36 +103,6 @@ static void printMemory(const StepFacts &facts, llvm::raw_ostream &stream) {
   printFullest(facts, stream);
 }
 
-/// Prints the differences between the variants of a step of several shapes.
-static void printVariants(const StepFacts &facts, llvm::raw_ostream &stream) {
-  for (auto [i, variant] : llvm::enumerate(facts.variants)) {
-    stream << llvm::format("variant %-4zu", i) << variant.inputs << ": ";
-    printBytes(variant.step[LinkId::Inter], stream);
-    stream << " between nodes a step, ";
-    printBytes(variant.deviceBytes, stream);
-    stream << " of a device\n";
-  }
-}
-
-/// Prints `outer steps 1536 bytes between nodes in 32 steps: 48 bytes a step,
-/// 1.56 % of the 3072 of exact training`.
-static void printOuter(const StepFacts::OuterFacts &outer,
-                       llvm::raw_ostream &stream) {
-  stream << "outer steps ";
-  printBytes(outer.updates[LinkId::Inter], stream);
-  stream << " between nodes in " << outer.every
-         << (outer.every == 1 ? " step" : " steps");
-  if (outer.fragments > 1)
-    stream << ", in " << outer.fragments << " fragments";
-  stream << ": " << outer.perStep << " bytes a step";
-  if (outer.exactPerStep != 0)
-    stream << llvm::format(", %.3g %% of the ",
-                           100.0 * static_cast<double>(outer.perStep) /
-                               static_cast<double>(outer.exactPerStep))
-           << outer.exactPerStep << " of exact training";
-  stream << '\n';
-}
-
 void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
   printStorage(facts.storage, stream);
   printMemory(facts, stream);
@@ -166,14 +112,9 @@ void fcdp::printFacts(const StepFacts &facts, llvm::raw_ostream &stream) {
   stream << " to host memory, ";
   printBytes(facts.step[LinkId::H2D], stream);
   stream << " from it\n";
-  if (facts.outer)
-    printOuter(*facts.outer, stream);
+  printSomeSteps(facts.family, stream);
   printTraffic("init, once  ", facts.init, stream);
-  printVariants(facts, stream);
-  if (facts.evaluation) {
-    printTraffic("evaluation  ", facts.evaluation->first, stream);
-    printTraffic("further     ", facts.evaluation->next, stream);
-  }
+  printOtherFunctions(facts.family, stream);
   stream << "            what one node sends or copies, over its "
          << facts.ranksPerNode
          << (facts.ranksPerNode == 1 ? " rank\n" : " ranks\n");
@@ -187,22 +128,6 @@ static void printBound(const StepPrediction &prediction,
   stream << llvm::format("            no schedule takes less than %.4g s: ",
                          *most)
          << kResourceNames[most - bounds.begin()] << '\n';
-}
-
-/// Prints `            outer steps take 0.02 s of it`.
-static void printOuterTime(const StepTimes &times, llvm::raw_ostream &stream) {
-  if (times.occasionalSeconds > 0)
-    stream << llvm::format(
-        "            outer steps take %.4g s of it on average\n",
-        times.occasionalSeconds);
-}
-
-/// Prints `            variant 0 takes 0.12 s`.
-static void printVariantTimes(const StepPrediction &prediction,
-                              llvm::raw_ostream &stream) {
-  for (auto [i, seconds] : llvm::enumerate(prediction.variantSeconds))
-    stream << "            variant " << i
-           << llvm::format(" takes %.4g s\n", seconds);
 }
 
 /// Prints `1.5 s (1.3 to 1.8) a step on h100`, without a range for a step that
@@ -234,9 +159,9 @@ void fcdp::printExposure(const StepPrediction &prediction,
     isAny = true;
   }
   stream << (isAny ? "" : " nothing") << '\n';
-  printOuterTime(times, stream);
+  printSomeStepsTime(times.occasionalSeconds, stream);
   printBound(prediction, stream);
-  printVariantTimes(prediction, stream);
+  printFamilyTimes(prediction.family, stream);
 }
 
 /// Prints `  optimizer 0.12 s, 3.4 %`, or nothing if `seconds` is 0.
@@ -261,9 +186,9 @@ static void printTimes(const StepPrediction &prediction,
     printPart("exposed " + stringifyActivity(static_cast<Activity>(i)),
               times.exposed[i], times.seconds, stream);
   printPart("bubble", prediction.bubble, times.seconds, stream);
-  printOuterTime(times, stream);
+  printSomeStepsTime(times.occasionalSeconds, stream);
   printBound(prediction, stream);
-  printVariantTimes(prediction, stream);
+  printFamilyTimes(prediction.family, stream);
 }
 
 static void printRates(const StepFacts &facts, const StepPrediction &prediction,

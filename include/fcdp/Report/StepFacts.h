@@ -6,6 +6,7 @@
 
 #include "fcdp/Analysis/Traffic.h"
 #include "fcdp/Planning/Memory/DeviceMemory.h"
+#include "fcdp/Report/FamilyFacts.h"
 
 #include <optional>
 #include <string>
@@ -41,17 +42,6 @@ struct OperationPlace {
 };
 OperationPlace describePlace(mlir::Operation *op);
 
-/// One variant of a step of several shapes.
-struct VariantFacts {
-  /// The inputs whose shapes differ: "ids [4, 512], labels [4, 512]".
-  std::string inputs;
-  /// Bytes of one node per optimizer step.
-  LinkBytes step;
-  /// Device memory of one rank that the functions of this variant, and the
-  /// functions that all variants share, need.
-  int64_t deviceBytes = 0;
-};
-
 struct StepFacts {
   std::string strategy;
   int64_t nodes = 0, ranksPerNode = 0;
@@ -68,25 +58,7 @@ struct StepFacts {
   /// Bytes of one node per optimizer step, of the greatest variant if the step
   /// has several shapes, and once per job.
   LinkBytes step, init;
-  /// From the smallest to the greatest; empty if the step has one shape.
-  std::vector<VariantFacts> variants;
-  /// Bytes for the first batch of an evaluation, and for each later one; none
-  /// if the job evaluates nothing.
-  struct EvaluationBytes {
-    LinkBytes first, next;
-  };
-  std::optional<EvaluationBytes> evaluation;
-  /// The synchronization of nodes by outer steps; none if every step
-  /// synchronizes nodes.
-  struct OuterFacts {
-    int64_t every = 1, fragments = 1;
-    /// Bytes of one node for the outer updates of all fragments together.
-    LinkBytes updates;
-    /// Bytes that a node sends to others per step on average, and the same if
-    /// each step gathered parameters and reduced gradients once.
-    uint64_t perStep = 0, exactPerStep = 0;
-  };
-  std::optional<OuterFacts> outer;
+  FamilyFacts family;
 };
 
 /// Returns StorageFacts::boundedMessages.

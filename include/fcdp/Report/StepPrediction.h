@@ -4,6 +4,7 @@
 #pragma once
 
 #include "fcdp/Cluster/CostModel.h"
+#include "fcdp/Report/FamilyFacts.h"
 #include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Simulation/Uncertainty.h"
 
@@ -31,10 +32,8 @@ struct StepPrediction {
   /// Name of the cluster.
   std::string cluster;
   StepTimes times;
-  /// Seconds of a step of each variant, from the smallest to the greatest;
-  /// empty if the step has one shape. All other members describe the greatest
-  /// variant.
-  std::vector<double> variantSeconds;
+  /// The times of smaller steps. All other members describe the greatest one.
+  FamilyTimes family;
   /// Seconds in which the compute stream waits and nothing that it waits for
   /// runs. `times.seconds` is the sum of compute work, exposed time and bubble.
   double bubble = 0;

@@ -19,8 +19,6 @@ inline constexpr const char *kValueRole = "value";
 inline constexpr const char *kMasterRole = "master";
 inline constexpr const char *kBufferRole = "buffer";
 inline constexpr const char *kRandomRole = "random";
-/// The outer parameters, which all nodes share, in f32.
-inline constexpr const char *kOuterRole = "outer";
 /// The name of the random state.
 inline constexpr const char *kRandomName = "torch";
 

@@ -9,10 +9,8 @@
 namespace fcdp {
 
 bool isOfNodes(plan::StateRole role, const plan::BucketT &bucket) {
-  bool isCommon =
-      role == plan::StateRole::outer || role == plan::StateRole::outer_momentum;
   return plan::rulesOf(role).scope == plan::StateScope::slice ||
-         (findState(bucket, plan::StateRole::outer) && !isCommon);
+         (isTrainedByNodes(bucket) && !isCommonToNodes(role));
 }
 
 /// Returns the offset in bytes at which a range begins in a region.

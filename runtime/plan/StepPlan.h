@@ -108,8 +108,14 @@ double weightDecay(const plan::OptimizerUnion &optimizer);
 /// Returns what the schema says about the optimizer.
 plan::OptimizerFacts factsOf(const plan::OptimizerUnion &optimizer);
 
-/// Returns whether a state belongs to outer steps.
-inline bool isOuterState(plan::StateRole role) {
+/// Returns whether nodes train the bucket by themselves, and only some steps
+/// synchronize them.
+inline bool isTrainedByNodes(const plan::BucketT &bucket) {
+  return findState(bucket, plan::StateRole::outer) != nullptr;
+}
+/// Returns whether nodes that train a bucket by themselves have that state of
+/// it in common.
+inline bool isCommonToNodes(plan::StateRole role) {
   return role == plan::StateRole::outer ||
          role == plan::StateRole::outer_momentum;
 }

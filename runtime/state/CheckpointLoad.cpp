@@ -229,7 +229,8 @@ const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
 
 bool Loader::startsAtOuter(const plan::ParameterT &member) const {
   bool keepsNodes = plan.outer && reader.index().nodes == plan.mesh.nodes;
-  return match.has(kOuterRole, member.names) && !keepsNodes;
+  return match.has(checkpointRole(plan::StateRole::outer), member.names) &&
+         !keepsNodes;
 }
 
 /// Returns the outer parameters if `region` starts as them, or null.
@@ -241,7 +242,8 @@ const CheckpointState *Loader::findStart(const plan::State &region,
     return nullptr;
   match.ignore(checkpointRole(region.role()), member.names);
   changes.outer.areJoined = true;
-  return match.require(kOuterRole, member.names, DType::F32, member.shape);
+  return match.require(checkpointRole(plan::StateRole::outer), member.names,
+                       DType::F32, member.shape);
 }
 
 /// Records the states of outer steps that only the checkpoint or only the step
@@ -301,7 +303,7 @@ void Loader::planBucket(size_t number,
         planResidual(region, *member);
         continue;
       }
-      bool isOuter = isOuterState(region.role());
+      bool isOuter = isCommonToNodes(region.role());
       if (isOuter && !match.has(checkpointRole(region.role()), member->names))
         continue; // it starts as at the beginning of a job
       hasOuter |= isOuter;

@@ -39,7 +39,7 @@ CommonPart::CommonPart(const StepPlan &plan, Job &job, Step &step,
     : part(step.region(buf)) {
   bool isValue =
       role == plan::StateRole::shard || role == plan::StateRole::master;
-  if (!isValue || !findState(bucket, plan::StateRole::outer))
+  if (!isValue || !isTrainedByNodes(bucket))
     return;
   mean.resize(part.size());
   DType dtype = toDType(findState(bucket, role)->dtype());

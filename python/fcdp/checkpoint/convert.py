@@ -14,7 +14,7 @@ from fcdp.checkpoint.dcp_writer import write_dcp
 from fcdp.checkpoint.errors import CheckpointError
 from fcdp.checkpoint.like import fit
 from fcdp.checkpoint.sharded import write_sharded
-from fcdp.checkpoint.state import OUTER_ROLE, TRAINING_ROLES, Checkpoint, State
+from fcdp.checkpoint.state import TRAINING_ROLES, Checkpoint, State
 
 _WEIGHTS = ("hf", "safetensors")
 FORMATS = (*_WEIGHTS, "dcp", "fcdp")
@@ -107,9 +107,9 @@ def _chooser(source: Checkpoint, options: Options) -> Callable[[State], bool]:
 
 def _common(states: Iterator[State], source: Checkpoint) -> Iterator[State]:
     """Gives parameters that each node has for itself the values that nodes have in common."""
-    outer = {state.name: state for state in source.states if state.role == OUTER_ROLE}
+    of_nodes = source.common()
     for state in states:
-        common = outer.get(state.name) if state.role == "value" and state.node is not None else None
+        common = of_nodes.get(state.name) if state.role == "value" and state.node is not None else None
         yield state if common is None else state.like(common)
 
 

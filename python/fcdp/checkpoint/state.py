@@ -103,6 +103,10 @@ class Checkpoint:
 
     scope: str = "all"  # Or "pytorch", states that PyTorch has names for, or "weights".
 
+    def common(self) -> dict[str, State]:
+        """Returns the parameters that nodes which train by themselves have in common, by name."""
+        return {state.name: state for state in self.states if state.role == OUTER_ROLE}
+
     def can_hold(self, state: State) -> bool:
         """Returns whether a checkpoint of this kind has a place for such a state."""
         if self.scope == "all" or state.is_model:

@@ -246,6 +246,20 @@ bool isOuterState(StateRole role);
 /// Returns whether a step reduces the gradients of `bucket` within a node only.
 bool reducesWithinNode(BucketOp bucket);
 
+/// Returns whether steps of the module do so.
+bool reducesWithinNode(mlir::ModuleOp module);
+
+/// Verifies a bucket whose gradients a step reduces within a node only, and a
+/// state of `bucket`, which must do so if nodes have the state in common.
+mlir::LogicalResult verifyNodes(BucketOp bucket);
+mlir::LogicalResult verifyNodes(StateOp state, BucketOp bucket);
+
+/// Verifies that `number`, the setting `name`, is a finite f64. It must be from
+/// 0 on unless `least` is negative.
+mlir::LogicalResult
+verifyNumber(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
+             llvm::StringRef name, mlir::FloatAttr number, double least = 0);
+
 /// Returns the number of ranks over which a step reduces gradients: all ranks
 /// or, with outer steps, the ranks of a node.
 int64_t countReducedRanks(mlir::ModuleOp module);

@@ -9,16 +9,12 @@
 #include "llvm/Support/CheckedArithmetic.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <limits>
-
 using namespace mlir;
 using namespace fcdp;
 
-/// Verifies C1 of the optimizers for one number. It may be negative if `least`
-/// is.
-static LogicalResult verifyNumber(function_ref<InFlightDiagnostic()> emitError,
-                                  StringRef name, FloatAttr number,
-                                  double least = 0) {
+LogicalResult fcdp::verifyNumber(function_ref<InFlightDiagnostic()> emitError,
+                                 StringRef name, FloatAttr number,
+                                 double least) {
   bool isNegativeAllowed = least < 0;
   if (number.getType().isF64() && number.getValue().isFinite() &&
       (isNegativeAllowed || number.getValueAsDouble() >= 0))
@@ -108,31 +104,6 @@ LogicalResult BufferAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (!llvm::checkedAdd(offset, bytes)) // C1
     return emitError() << "the buffer's end is out of range";
   return success();
-}
-
-LogicalResult OuterAttr::verify(function_ref<InFlightDiagnostic()> emitError,
-                                int64_t every, FloatAttr lr, FloatAttr momentum,
-                                bool nesterov, int64_t fragments,
-                                bool overlap) {
-  bool isEveryInRange =
-      every >= 1 && every <= std::numeric_limits<int32_t>::max();
-  if (!isEveryInRange || fragments < 1 || fragments > every) // C1
-    return emitError()
-           << "expected 'every' from 1 to 2^31 - 1, and 'fragments' "
-              "from 1 to it, got "
-           << every << " and " << fragments;
-  if (failed(verifyNumber(emitError, "lr", lr)) ||
-      failed(verifyNumber(emitError, "momentum", momentum)))
-    return failure();
-  if (nesterov && momentum.getValueAsDouble() == 0) // C2
-    return emitError() << "'nesterov' needs momentum";
-  return success();
-}
-
-SmallVector<StateRole> OuterAttr::getStates() const {
-  if (getMomentum().getValueAsDouble() == 0)
-    return {StateRole::outer};
-  return {StateRole::outer, StateRole::outer_momentum};
 }
 
 LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,

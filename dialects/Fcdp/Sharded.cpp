@@ -117,7 +117,7 @@ LogicalResult AllGatherOp::verifyOwnSymbolUses(SymbolTableCollection &symbols) {
         symbols.lookupNearestSymbolFrom<BucketOp>(*this, getSourceAttr());
     bool hasType =
         input && bucket &&
-        (input.getElementType().isF32() || bucket.getOuter().has_value());
+        (input.getElementType().isF32() || reducesWithinNode(bucket));
     if (!hasType || getIntoAttr())
       return emitOpError("without 'range' expected an f32 gradient, or a "
                          "difference of outer steps, of a bucket and no "
@@ -373,32 +373,6 @@ LogicalResult ClipGradientsOp::verify() {
              << name << "' to be finite and positive, got "
              << value.convertToDouble();
   return success();
-}
-
-/// Verifies C1 and C2 of outer_difference and outer_update.
-static LogicalResult verifyOuter(Operation *op, FlatSymbolRefAttr name,
-                                 RankedTensorType type,
-                                 SymbolTableCollection &symbols) {
-  auto bucket = symbols.lookupNearestSymbolFrom<BucketOp>(op, name);
-  if (!bucket || !bucket.getOuter()) // C1
-    return op->emitOpError("expected a bucket with 'outer', got ") << name;
-  MeshOp mesh = getMesh(op->getParentOfType<ModuleOp>());
-  if (!mesh)
-    return op->emitOpError("expected a mesh in the module");
-  RankedTensorType outer = getStateType(bucket, StateRole::outer, mesh);
-  if (type.getShape() != outer.getShape()) // C2
-    return op->emitOpError("expected ")
-           << outer.getNumElements() << " floats, got " << type;
-  return success();
-}
-
-LogicalResult
-OuterDifferenceOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyOuter(*this, getSourceAttr(), getResult().getType(), symbols);
-}
-
-LogicalResult OuterUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return verifyOuter(*this, getTargetAttr(), getValue().getType(), symbols);
 }
 
 /// Verifies C1 of the cache operations.

@@ -129,24 +129,6 @@ static LogicalResult verifyBlocks(BucketOp bucket, ParameterOp parameter,
   return success();
 }
 
-static LogicalResult verifyOuter(BucketOp bucket) {
-  std::optional<uint64_t> fragment = bucket.getOuter();
-  if (!fragment)
-    return success();
-  Accumulation accumulation =
-      bucket.getAccumulation().value_or(Accumulation::sharded);
-  if (static_cast<int64_t>(*fragment) >= 0 && bucket.getTrainable() &&
-      bucket.getSharding() == Sharding::node &&
-      bucket.getCollectives() != Collectives::flat &&
-      !sumsSlice(accumulation)) // C15
-    return success();
-  return bucket.emitOpError(
-             "expected 'outer' not to be negative, in a trainable bucket of "
-             "sharding 'node' with accumulation 'sharded' or 'full' and "
-             "two-level collectives, got ")
-         << static_cast<int64_t>(*fragment);
-}
-
 LogicalResult BucketOp::verify() {
   if (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire())) // C5
     return emitOpError("expected floating-point types, got ")
@@ -178,7 +160,8 @@ LogicalResult BucketOp::verify() {
       side && (*side < 0 || *side > kMostSide || !getTrainable()))
     return emitOpError("expected 'max_side' from 0 to ")
            << kMostSide << " in a trainable bucket, got " << *side;
-  if (failed(verifyMessages(*this)) || failed(verifyOuter(*this)))
+  if (failed(verifyMessages(*this)) ||
+      (reducesWithinNode(*this) && failed(verifyNodes(*this))))
     return failure();
   if (failed(verifyResidency(*this, "residency", getResidency())) ||
       failed(verifyResidency(*this, "carry", getCarry()))) // C8
@@ -433,19 +416,6 @@ bool fcdp::isOptimizerState(StateRole role) {
   return getRecord(role).kind == StateKind::optimizer;
 }
 
-bool fcdp::isOuterState(StateRole role) {
-  return getRecord(role).kind == StateKind::outer;
-}
-
-bool fcdp::reducesWithinNode(BucketOp bucket) {
-  return bucket.getOuter().has_value();
-}
-
-int64_t fcdp::countReducedRanks(ModuleOp module) {
-  MeshOp mesh = getMesh(module);
-  return getOuter(module) ? mesh.getLocal() : mesh.getWorldSize();
-}
-
 Arena fcdp::getArena(StateRole role) {
   if (std::optional<Arena> arena = getRecord(role).arena)
     return *arena;
@@ -471,9 +441,8 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (getRole() == StateRole::master && !bucket.getMaster()) // C5
     return emitOpError("expected a bucket with a 'master' type, got ")
            << getBucketAttr();
-  if (isOuterState(getRole()) && !bucket.getOuter()) // C5
-    return emitOpError("expected a bucket with 'outer', got ")
-           << getBucketAttr();
+  if (failed(verifyNodes(*this, bucket)))
+    return failure();
   auto module = (*this)->getParentOfType<ModuleOp>();
   MeshOp mesh = getMesh(module);
   if (!mesh)

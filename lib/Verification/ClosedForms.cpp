@@ -228,7 +228,8 @@ static LinkBytes countGradientGathers(BucketOp bucket, int64_t gathers,
 /// Returns the bytes that a rank sends to synchronize a bucket with other
 /// nodes: its part of the sum of differences to each other node, and the sum of
 /// its own part.
-static LinkBytes countOuter(BucketOp bucket, int64_t width, MeshOp mesh) {
+static LinkBytes countSynchronization(BucketOp bucket, int64_t width,
+                                      MeshOp mesh) {
   int64_t nodes = mesh.getNode();
   int64_t part =
       static_cast<int64_t>(bucket.getElements()) / mesh.getLocal() / nodes;
@@ -305,16 +306,18 @@ static LinkBytes getInnerForm(BucketOp bucket, const BucketUsage &usage,
   return bytes;
 }
 
-/// Adds the bytes of an outer update of the bucket to the other bytes.
+/// Adds the bytes of an update that only some steps make, which synchronizes
+/// nodes, to the other bytes.
 static LinkBytes getClosedForm(BucketOp bucket, const BucketUsage &usage,
                                Role role, MeshOp mesh, int64_t uses,
                                bool hasSeveral) {
   LinkBytes bytes;
-  if (role != Role::outer_update)
+  bool isUpdateAlone = runsInSomeSteps(role) && !isMicrobatch(role);
+  if (!isUpdateAlone)
     bytes =
         getInnerForm(bucket, usage, getInnerRole(role), mesh, uses, hasSeveral);
-  if (isOuter(role) && usage.differenceBytes)
-    bytes.add(countOuter(bucket, usage.differenceBytes, mesh));
+  if (runsInSomeSteps(role) && usage.differenceBytes)
+    bytes.add(countSynchronization(bucket, usage.differenceBytes, mesh));
   return bytes;
 }
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include "StreamClocks.h"
+#include "dialects/Fcdp/StateRoles.h"
+#include "llvm/Support/ErrorHandling.h"
 
 namespace fcdp {
 
@@ -24,8 +26,23 @@ enum class ContentKind : uint8_t {
   difference,
 };
 
-/// Returns the kind of content that states of a role have.
-ContentKind getContentKind(StateRole role);
+/// Returns the kind of the content of states of `role`.
+inline ContentKind getContentKind(StateRole role) {
+  switch (getRecord(role).kind) {
+  case StateKind::parameters:
+  case StateKind::copy:
+    return ContentKind::weights;
+  case StateKind::optimizer:
+    return ContentKind::optimizer;
+  case StateKind::outer:
+    return ContentKind::outer;
+  case StateKind::sum:
+    return ContentKind::gradient;
+  case StateKind::other:
+    return ContentKind::other;
+  }
+  llvm_unreachable("unknown kind of a state");
+}
 
 struct Content {
   ContentKind kind = ContentKind::nothing;

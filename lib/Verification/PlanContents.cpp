@@ -47,23 +47,6 @@ uint8_t PlanRun::getBit(ArrayAttr axes) const {
 // Checks
 //===----------------------------------------------------------------------===//
 
-ContentKind fcdp::getContentKind(StateRole role) {
-  switch (getRecord(role).kind) {
-  case StateKind::parameters:
-  case StateKind::copy:
-    return ContentKind::weights;
-  case StateKind::sum:
-    return ContentKind::gradient;
-  case StateKind::optimizer:
-    return ContentKind::optimizer;
-  case StateKind::outer:
-    return ContentKind::outer;
-  case StateKind::other:
-    return ContentKind::other;
-  }
-  llvm_unreachable("unknown kind of state");
-}
-
 bool PlanRun::isFor(int32_t state, const Content &content) const {
   const StateModel &model = plan.states[state];
   StateOp op = model.op;

@@ -201,3 +201,21 @@ int64_t StepFamily::countRuns(Role role) const {
     return 0;
   return role == Role::next_microbatch ? microBatches - 2 : 1;
 }
+
+std::string StepFamily::describe() const {
+  std::string text = "@init, @update, ";
+  text += microBatches == 1
+              ? "@only_microbatch"
+              : "@first_microbatch, @next_microbatch and @last_microbatch";
+  if (variants > 1)
+    text += " of each variant";
+  text += ", and both or none of @first_evaluation and @next_evaluation, as "
+          "'fcdp.micro_batches' is " +
+          std::to_string(microBatches);
+  if (fragments == 0)
+    return text;
+  text += !overlapsOuter      ? "; and @outer_update"
+          : microBatches == 1 ? "; and @only_outer_microbatch"
+                              : "; and @last_outer_microbatch";
+  return text + " of each fragment of 'fcdp.outer'";
+}

@@ -24,6 +24,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -147,6 +148,15 @@ public:
 
   /// Returns how often each optimizer step runs the function of `role`.
   int64_t countRuns(Role role) const;
+
+  /// Returns the number of functions of `role`, if its functions are numbered.
+  int64_t countFunctions(Role role) const {
+    return isOuter(role) ? fragments : variants;
+  }
+
+  /// Returns the functions as messages put them, "@init, @update, ...", with
+  /// the attributes of a module from which they follow.
+  std::string describe() const;
 
   /// Returns the number of variants of the step and fragments of outer steps.
   int64_t countNumbers() const { return variants + fragments; }

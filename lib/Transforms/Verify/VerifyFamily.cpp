@@ -2,6 +2,7 @@
 //
 // Checks the functions of a step together, in every phase from sharded on.
 
+#include "TargetCounts.h"
 #include "VerifyPhase.h"
 #include "fcdp/Analysis/StepFunctions.h"
 
@@ -12,10 +13,11 @@ using namespace fcdp;
 
 /// Checks that `function` has a role, a variant if it is one of several, and
 /// the name that follows from both.
-static LogicalResult verifyName(func::FuncOp function, int64_t variants,
-                                int64_t fragments) {
+static LogicalResult verifyName(func::FuncOp function,
+                                const StepFamily &family) {
   std::optional<Role> role = findRole(function);
-  int64_t count = role && isOuter(*role) ? fragments : variants;
+  // A function without a role is reported like a micro-batch.
+  int64_t count = family.countFunctions(role.value_or(Role::only_microbatch));
   bool hasVariant = role && count > 1 && isNumbered(*role);
   if (role && findVariant(function).has_value() == hasVariant &&
       function.getSymName() == getFunctionName(getMember(function), count))
@@ -31,65 +33,23 @@ static LogicalResult verifyName(func::FuncOp function, int64_t variants,
 static LogicalResult verifyFamily(ModuleOp module) {
   SmallVector<FamilyMember> roles;
   int64_t variants = countVariants(module);
-  int64_t fragments = countFragments(module);
   if (variants > int64_t(llvm::range_size(module.getOps<func::FuncOp>())))
     return module.emitError("expected a function for each of ")
            << variants << " variants";
+  const StepFamily family = getFamily(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (failed(verifyName(function, variants, fragments)))
+    if (failed(verifyName(function, family)))
       return failure();
     if (!function.getBody().hasOneBlock())
       return function.emitError("expected one block");
     roles.push_back(getMember(function));
   }
   llvm::sort(roles);
-  const int64_t microBatches = getMicroBatches(module);
-  OuterAttr outer = getOuter(module);
-  const bool overlapsOuter = outer && outer.getOverlap();
-  for (bool evaluates : {false, true}) {
-    SmallVector<FamilyMember> expected =
-        StepFamily(microBatches, evaluates, variants, fragments, overlapsOuter)
-            .getMembers();
-    llvm::sort(expected);
-    if (roles == expected)
-      return success();
-  }
-  return module.emitError("expected @init, @update, ")
-         << (microBatches == 1
-                 ? "@only_microbatch"
-                 : "@first_microbatch, @next_microbatch and @last_microbatch")
-         << (variants > 1 ? " of each variant" : "")
-         << ", and both or none of @first_evaluation and @next_evaluation, as "
-            "'fcdp.micro_batches' is "
-         << microBatches
-         << (!fragments          ? ""
-             : !overlapsOuter    ? "; and @outer_update"
-             : microBatches == 1 ? "; and @only_outer_microbatch"
-                                 : "; and @last_outer_microbatch")
-         << (fragments ? " of each fragment of 'fcdp.outer'" : "");
-}
-
-/// Checks that, if there are outer steps, a bucket has their states and is in
-/// one of their fragments.
-static LogicalResult verifyOuterStates(BucketOp bucket,
-                                       function_ref<bool(StateRole)> hasState) {
-  auto outer = getOuter(bucket->getParentOfType<ModuleOp>());
-  std::optional<uint64_t> fragment = bucket.getOuter();
-  if (bucket.getTrainable() && fragment.has_value() != !!outer)
-    return bucket.emitOpError("expected ")
-           << (outer ? "a fragment 'outer', as" : "no 'outer', unless")
-           << " the module has 'fcdp.outer'";
-  if (!fragment || !outer)
+  SmallVector<FamilyMember> expected = family.getMembers();
+  llvm::sort(expected);
+  if (roles == expected)
     return success();
-  if (*fragment >= static_cast<uint64_t>(outer.getFragments()))
-    return bucket.emitOpError("expected 'outer' below the ")
-           << outer.getFragments() << " fragments of 'fcdp.outer', got "
-           << *fragment;
-  for (StateRole role : outer.getStates())
-    if (!hasState(role))
-      return bucket.emitOpError("expected a state '")
-             << stringifyStateRole(role) << "' of it";
-  return success();
+  return module.emitError("expected ") << family.describe();
 }
 
 /// Checks that each bucket has the states that every step uses.
@@ -107,7 +67,7 @@ static LogicalResult verifyStates(ModuleOp module) {
       return bucket.emitOpError("expected a state 'grad' of it");
     if (bucket.getMaster() && !has(StateRole::master))
       return bucket.emitOpError("expected a state 'master' of it");
-    if (failed(verifyOuterStates(bucket, has)))
+    if (failed(verifyStatesOfNodes(bucket, has)))
       return failure();
   }
   return success();
@@ -144,31 +104,11 @@ static LogicalResult verifyModes(func::FuncOp function,
   return success();
 }
 
-using Counts = llvm::DenseMap<StringAttr, int>;
-
-/// Returns how many operations `OpTy` of `function` have each target.
-template <typename OpTy>
-static Counts countTargets(func::FuncOp function) {
-  Counts counts;
-  for (auto op : function.getOps<OpTy>())
-    ++counts[op.getTargetAttr().getAttr()];
-  return counts;
-}
-
 static Counts countLoads(func::FuncOp function) {
   Counts counts;
   for (auto load : function.getOps<CacheLoadOp>())
     ++counts[load.getSourceAttr().getAttr()];
   return counts;
-}
-
-static LogicalResult verifyCount(func::FuncOp function, StringRef what,
-                                 StringAttr target, int expected, int count) {
-  if (count == expected)
-    return success();
-  return function.emitError("expected ")
-         << (expected ? "one " : "no ") << what << " of @" << target.getValue()
-         << ", got " << count;
 }
 
 /// Checks that each micro-batch except the last stores each accumulator in host
@@ -301,28 +241,6 @@ static SmallVector<StringAttr> findTrained(ModuleOp module) {
   return names;
 }
 
-/// Checks that a function which synchronizes nodes updates each bucket of its
-/// fragment once. If it is not a micro-batch, it must do nothing else.
-static LogicalResult verifyOuterUpdate(ModuleOp module, func::FuncOp function) {
-  if (!isOuter(getRole(function)))
-    return success();
-  for (Operation &op : function.front())
-    if (!isMicrobatch(getRole(function)) &&
-        !isa<OuterDifferenceOp, OuterUpdateOp, CollectiveOpInterface, RecordOp,
-             WaitOp, ReleaseOp, func::ReturnOp>(op))
-      return op.emitOpError("may not appear in @") << function.getSymName();
-  Counts counts = countTargets<OuterUpdateOp>(function);
-  for (auto bucket : module.getOps<BucketOp>()) {
-    bool isOf =
-        bucket.getOuter() == std::optional<uint64_t>(getNumber(function));
-    StringAttr name = bucket.getSymNameAttr();
-    if (failed(verifyCount(function, "outer update", name, isOf,
-                           counts.lookup(name))))
-      return failure();
-  }
-  return success();
-}
-
 /// Checks that an evaluation does not change gradients and parameters.
 static LogicalResult verifyChangesNothing(func::FuncOp function) {
   for (Operation &op : function.front())
@@ -354,11 +272,11 @@ LogicalResult fcdp::verifySteps(ModuleOp module) {
     if (isMicrobatch(getRole(function)) &&
         failed(verifySums(function, trained, partialSums)))
       return failure();
-    if (isEvaluation(getRole(function)) &&
+    if (runsBetweenSteps(getRole(function)) &&
         failed(verifyChangesNothing(function)))
       return failure();
     if (failed(verifyGradientUses(function)) ||
-        failed(verifyOuterUpdate(module, function)))
+        failed(verifySynchronization(module, function)))
       return failure();
     if (function.getSymName() == stringifyRole(Role::update) &&
         failed(verifyUpdates(function, trained)))

@@ -24,6 +24,22 @@ mlir::LogicalResult verifySteps(mlir::ModuleOp module);
 /// loss.
 mlir::LogicalResult verifyUpdate(mlir::ModuleOp module);
 
+/// Checks that, if nodes train by themselves, a bucket has the states by which
+/// some steps synchronize them, and a number of the updates that do.
+mlir::LogicalResult
+verifyStatesOfNodes(BucketOp bucket,
+                    llvm::function_ref<bool(StateRole)> hasState);
+
+/// Checks that a function which synchronizes nodes updates each bucket of its
+/// number once. If it is not a micro-batch, it must do nothing else.
+mlir::LogicalResult verifySynchronization(mlir::ModuleOp module,
+                                          mlir::func::FuncOp function);
+
+/// Checks that only such functions send differences between nodes, and that
+/// these become their mean over nodes.
+mlir::LogicalResult verifyDifferences(mlir::ModuleOp module,
+                                      mlir::func::FuncOp function);
+
 /// Returns the function @step of a module in phase `imported`. Fails unless it
 /// has one block, no arguments and no results.
 mlir::FailureOr<mlir::func::FuncOp> requireImported(mlir::ModuleOp module);

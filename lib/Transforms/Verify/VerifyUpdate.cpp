@@ -43,24 +43,9 @@ static LogicalResult verifyScale(ModuleOp module, Operation *op,
     return success();
   return op->emitOpError("expected a scale of ")
          << expected << ", 1 / (ranks "
-         << (getOuter(module) ? "of a node " : "") << "x micro-batches), got "
-         << found
+         << (reducesWithinNode(module) ? "of a node " : "")
+         << "x micro-batches), got " << found
          << "; a scale of your own needs the attribute 'fcdp.own_scale'";
-}
-
-/// Checks that only outer updates synchronize nodes, and that differences
-/// become their mean over nodes.
-static LogicalResult verifyOuter(ModuleOp module, func::FuncOp function) {
-  if (!isOuter(getRole(function)))
-    for (Operation &op : function.front())
-      if (isa<OuterDifferenceOp, OuterUpdateOp>(op))
-        return op.emitOpError("may not appear in @") << function.getSymName();
-  double expected = 1.0 / static_cast<double>(getMesh(module).getNode());
-  for (auto update : function.getOps<OuterUpdateOp>())
-    if (double found = update.getScale().convertToDouble(); found != expected)
-      return update.emitOpError("expected a scale of ")
-             << expected << ", 1 / nodes, got " << found;
-  return success();
 }
 
 using States = llvm::DenseSet<std::pair<StringAttr, StateRole>>;
@@ -92,7 +77,8 @@ static LogicalResult verifyLosses(func::FuncOp function) {
 
 LogicalResult fcdp::verifyUpdate(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
-    if (failed(verifyLosses(function)) || failed(verifyOuter(module, function)))
+    if (failed(verifyLosses(function)) ||
+        failed(verifyDifferences(module, function)))
       return failure();
   auto update = module.lookupSymbol<func::FuncOp>(stringifyRole(Role::update));
   if (failed(verifyClipNorm(module, update)))

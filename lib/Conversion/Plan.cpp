@@ -20,15 +20,7 @@ static LogicalResult fillHead(plan::PlanT &plan, ModuleOp module) {
     plan.strategy = strategy->str();
   if (std::optional<StringRef> input = getLossWeight(module))
     plan.lossWeight = input->str();
-  if (OuterAttr outer = getOuter(module)) {
-    plan.outer = std::make_unique<plan::OuterT>();
-    plan.outer->every = outer.getEvery();
-    plan.outer->lr = outer.getLr().getValueAsDouble();
-    plan.outer->momentum = outer.getMomentum().getValueAsDouble();
-    plan.outer->nesterov = outer.getNesterov();
-    plan.outer->fragments = outer.getFragments();
-    plan.outer->overlap = outer.getOverlap();
-  }
+  fillSynchronization(plan, module);
   MeshOp mesh = getMesh(module);
   plan.nodes = mesh.getNode();
   plan.ranksPerNode = mesh.getLocal();

@@ -354,6 +354,19 @@ private:
 };
 } // namespace
 
+void fcdp::fillSynchronization(plan::PlanT &plan, ModuleOp module) {
+  OuterAttr outer = getOuter(module);
+  if (!outer)
+    return;
+  plan.outer = std::make_unique<plan::OuterT>();
+  plan.outer->every = outer.getEvery();
+  plan.outer->lr = outer.getLr().getValueAsDouble();
+  plan.outer->momentum = outer.getMomentum().getValueAsDouble();
+  plan.outer->nesterov = outer.getNesterov();
+  plan.outer->fragments = outer.getFragments();
+  plan.outer->overlap = outer.getOverlap();
+}
+
 LogicalResult fcdp::fillOps(plan::PlanT &plan, const Places &places,
                             const SlotTable &slots,
                             ArrayRef<Operation *> calls) {

@@ -45,6 +45,10 @@ void fillFunctions(plan::PlanT &plan, mlir::ModuleOp module,
                    const DeviceMemory &memory,
                    llvm::ArrayRef<mlir::Operation *> calls);
 
+/// Describes the settings by which only some steps synchronize nodes, if the
+/// module has them.
+void fillSynchronization(plan::PlanT &plan, mlir::ModuleOp module);
+
 /// Describes the operations `calls`. Reports an error for each that fails.
 mlir::LogicalResult fillOps(plan::PlanT &plan, const Places &places,
                             const SlotTable &slots,

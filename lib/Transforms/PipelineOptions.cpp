@@ -179,6 +179,11 @@ static void takeCounts(StepOptions &options) {
     pipeline.ranksPerNode = cluster.ranksPerNode;
 }
 
+bool StepOptions::leavesStrategyOpen() const {
+  // Outer steps need a sharding that 'auto' does not look for.
+  return !isGiven(option::Strategy) && !isGiven(option::Outer);
+}
+
 llvm::Expected<StepOptions> fcdp::readStepOptions(GetOptionText getText) {
   StepOptions options;
   for (const PipelineOption &option : getPipelineOptions()) {

@@ -70,11 +70,9 @@ static llvm::Error checkOutputFile(const CompileOptions &options) {
   return checkOutputs({{"-o", options.output}}, read);
 }
 
-/// Plans by the costs of a cluster that is given. Outer steps need a sharding
-/// that 'auto' does not look for.
+/// Plans by the costs of a cluster that is given.
 static void chooseStrategy(StepOptions &options) {
-  if (options.isGiven(option::ClusterFile) &&
-      !options.isGiven(option::Strategy) && !options.isGiven(option::Outer))
+  if (options.isGiven(option::ClusterFile) && options.leavesStrategyOpen())
     options.pipeline.strategy = kAutoStrategy;
 }
 

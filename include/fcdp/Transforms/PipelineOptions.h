@@ -48,6 +48,9 @@ struct StepOptions {
   llvm::SmallSet<option::OptionId, 16> given;
 
   bool isGiven(option::OptionId id) const { return given.contains(id); }
+  /// Returns whether `auto` may choose the strategy: none is given, and no
+  /// option needs one that `auto` does not look for.
+  bool leavesStrategyOpen() const;
 };
 
 /// Reads all options from text. If only a cluster is given, it also gives the

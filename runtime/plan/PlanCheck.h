@@ -32,6 +32,9 @@ void checkMessages(const StepPlan &plan, const std::string &where,
                    const plan::AllGatherT &op, const RegionVisitor &visit);
 void checkMessages(const StepPlan &plan, const std::string &where,
                    const plan::ReduceScatterT &op, const RegionVisitor &visit);
+/// Checks the settings by which only some steps synchronize nodes, and that
+/// there are no other functions that do.
+void checkSynchronization(const StepPlan &plan);
 /// Checks that one stream uses each communicator.
 void checkCommunicators(const StepPlan &plan);
 

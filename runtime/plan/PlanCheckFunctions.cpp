@@ -7,7 +7,6 @@
 #include "plan/PlanCheck.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 namespace fcdp {
@@ -146,24 +145,6 @@ void FunctionChecker::checkReserved(const plan::Buf &buf, size_t op) const {
               ".reserved': results of operators may be in them");
 }
 
-void checkOuter(const StepPlan &plan) {
-  if (!plan.outer)
-    return;
-  const plan::OuterT &outer = *plan.outer;
-  if (outer.every == 0 || outer.fragments == 0 || outer.fragments > outer.every)
-    failCheck("outer.fragments", "expected from 1 to 'every', got ",
-              outer.fragments, " of ", outer.every);
-  for (auto [name, number] : {std::pair("outer.lr", outer.lr),
-                              std::pair("outer.momentum", outer.momentum)})
-    if (!std::isfinite(number) || number < 0)
-      failCheck(name, "expected a finite number of at least 0, got ", number);
-  if (plan.nodes < 2)
-    failCheck("outer", "expected several nodes, got ", plan.nodes);
-  if (outer.overlap && plan.numVariants() > 1)
-    failCheck("outer.overlap", "expected a step of one shape, got ",
-              plan.numVariants());
-}
-
 /// Checks that the functions are those of a step, and that they contain all
 /// operations, each once.
 void checkFamily(const StepPlan &plan) {
@@ -177,8 +158,7 @@ void checkFamily(const StepPlan &plan) {
     if (function.variant >= plan.functions.size())
       failCheck(where + ".variant", "expected a number below that of the ",
                 plan.functions.size(), " functions, got ", function.variant);
-    if (function.variant != 0 && !isMicrobatch(function.role) &&
-        !isOuter(function.role))
+    if (function.variant != 0 && !isNumbered(function.role))
       failCheck(where + ".variant", "expected 0 for '",
                 EnumNameRole(function.role), "', got ", function.variant);
     if (!roles.insert({function.role, function.variant}).second)
@@ -192,40 +172,11 @@ void checkFamily(const StepPlan &plan) {
   if (next != plan.ops.size())
     failCheck("functions", "expected ", plan.ops.size(),
               " operations in functions, got ", next);
-  std::vector<Role> batches = {Role::only_microbatch};
-  if (plan.microBatches > 1)
-    batches = {Role::first_microbatch, Role::last_microbatch};
-  if (plan.microBatches > 2)
-    batches.push_back(Role::next_microbatch);
-  std::vector<std::pair<Role, uint32_t>> needed = {{Role::init, 0},
-                                                   {Role::update, 0}};
-  for (uint32_t variant = 0; variant < plan.numVariants(); ++variant)
-    for (Role role : batches)
-      needed.emplace_back(role, variant);
-  checkOuter(plan);
-  uint32_t fragments = plan.outer ? plan.outer->fragments : 0;
-  if (fragments > plan.functions.size())
-    failCheck("outer.fragments", "expected a number up to that of the ",
-              plan.functions.size(), " functions, got ", fragments);
-  const Role outer = !plan.overlapsOuter()    ? Role::outer_update
-                     : plan.microBatches == 1 ? Role::only_outer_microbatch
-                                              : Role::last_outer_microbatch;
-  for (uint32_t fragment = 0; fragment < fragments; ++fragment)
-    needed.emplace_back(outer, fragment);
-  for (const auto &[role, variant] : roles)
-    if (isOuter(role) && (role != outer || variant >= fragments))
-      failCheck("functions", "expected '", EnumNameRole(outer), "' of ",
-                fragments, " fragments, as 'outer' says, got '",
-                EnumNameRole(role), "' of fragment ", variant);
-  for (const auto &[role, variant] : needed)
-    if (!roles.count({role, variant}))
-      failCheck("functions", "'", EnumNameRole(role), "'",
-                isOuter(role) ? " of fragment " + std::to_string(variant)
-                : plan.numVariants() > 1 && isMicrobatch(role)
-                    ? " of variant " + std::to_string(variant)
-                    : "",
-                " is missing; a step of ", plan.microBatches,
-                " micro-batches needs it");
+  checkSynchronization(plan);
+  for (StepFunction needed : plan.functionsOfSteps())
+    if (!roles.count({needed.role, needed.number}))
+      failCheck("functions", plan.describe(needed), " is missing; a step of ",
+                plan.microBatches, " micro-batches needs it");
   if (roles.count({Role::first_evaluation, 0}) !=
       roles.count({Role::next_evaluation, 0}))
     failCheck("functions", "expected both or none of '",

@@ -5,7 +5,9 @@
 
 #include "plan/StatePlaces.h"
 
+#include <cmath>
 #include <map>
+#include <set>
 
 namespace fcdp {
 
@@ -311,6 +313,43 @@ void checkCommunicators(const StepPlan &plan) {
       }
     });
   }
+}
+
+static void checkOuter(const StepPlan &plan) {
+  if (!plan.outer)
+    return;
+  const plan::OuterT &outer = *plan.outer;
+  if (outer.every == 0 || outer.fragments == 0 || outer.fragments > outer.every)
+    failCheck("outer.fragments", "expected from 1 to 'every', got ",
+              outer.fragments, " of ", outer.every);
+  for (auto [name, number] : {std::pair("outer.lr", outer.lr),
+                              std::pair("outer.momentum", outer.momentum)})
+    if (!std::isfinite(number) || number < 0)
+      failCheck(name, "expected a finite number of at least 0, got ", number);
+  if (plan.nodes < 2)
+    failCheck("outer", "expected several nodes, got ", plan.nodes);
+  if (outer.overlap && plan.numVariants() > 1)
+    failCheck("outer.overlap", "expected a step of one shape, got ",
+              plan.numVariants());
+}
+
+void checkSynchronization(const StepPlan &plan) {
+  checkOuter(plan);
+  uint32_t fragments = plan.outer ? plan.outer->fragments : 0;
+  if (fragments > plan.functions.size())
+    failCheck("outer.fragments", "expected a number up to that of the ",
+              plan.functions.size(), " functions, got ", fragments);
+  const plan::Role outer = plan.outerRole();
+  std::set<std::pair<plan::Role, uint32_t>> others;
+  for (const auto &function : plan.functions)
+    if (StepFunction other = toStepFunction(*function);
+        isOuter(other.role) &&
+        (other.role != outer || other.number >= fragments))
+      others.insert({other.role, other.number});
+  for (const auto &[role, fragment] : others)
+    failCheck("functions", "expected '", EnumNameRole(outer), "' of ",
+              fragments, " fragments, as 'outer' says, got '",
+              EnumNameRole(role), "' of fragment ", fragment);
 }
 
 } // namespace fcdp

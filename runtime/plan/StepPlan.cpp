@@ -149,6 +149,37 @@ StepRun StepPlan::stepRun(uint32_t variant,
   return run;
 }
 
+plan::Role StepPlan::outerRole() const {
+  return !overlapsOuter()    ? plan::Role::outer_update
+         : microBatches == 1 ? plan::Role::only_outer_microbatch
+                             : plan::Role::last_outer_microbatch;
+}
+
+std::vector<StepFunction> StepPlan::functionsOfSteps() const {
+  using plan::Role;
+  std::vector<Role> batches = {Role::only_microbatch};
+  if (microBatches > 1)
+    batches = {Role::first_microbatch, Role::last_microbatch};
+  if (microBatches > 2)
+    batches.push_back(Role::next_microbatch);
+  std::vector<StepFunction> all = {{Role::init}, {Role::update}};
+  for (uint32_t variant = 0; variant < numVariants(); ++variant)
+    for (Role role : batches)
+      all.push_back({role, variant});
+  for (uint32_t fragment = 0; outer && fragment < outer->fragments; ++fragment)
+    all.push_back({outerRole(), fragment});
+  return all;
+}
+
+std::string StepPlan::describe(StepFunction function) const {
+  std::string text = std::string("'") + plan::EnumNameRole(function.role) + "'";
+  if (isOuter(function.role))
+    text += " of fragment " + std::to_string(function.number);
+  else if (isMicrobatch(function.role) && numVariants() > 1)
+    text += " of variant " + std::to_string(function.number);
+  return text;
+}
+
 size_t StepPlan::numKinds() const {
   return numVariants() + (overlapsOuter() ? outer->fragments : 0);
 }

@@ -63,6 +63,11 @@ inline bool isMicrobatch(plan::Role role) {
          role == plan::Role::last_outer_microbatch;
 }
 
+/// Returns whether functions of that role have numbers, if there are several.
+inline bool isNumbered(plan::Role role) {
+  return isMicrobatch(role) || isOuter(role);
+}
+
 /// Returns whether nothing is in flight at the beginning and the end of a
 /// function of that role, which runs between others.
 inline bool isSynchronized(plan::Role role) {
@@ -190,6 +195,12 @@ struct StepPlan : plan::PlanT {
   StepRun stepRun(uint32_t variant, int64_t step) const {
     return stepRun(variant, outerFragments(step));
   }
+  /// Returns the role of the functions that synchronize nodes.
+  plan::Role outerRole() const;
+  /// Returns the functions that steps run, which a checked plan has.
+  std::vector<StepFunction> functionsOfSteps() const;
+  /// Returns, for example, "'update'" or "'only_microbatch' of variant 1".
+  std::string describe(StepFunction function) const;
   /// Returns the number of kinds of steps: one for each variant, and one for
   /// each fragment whose outer update is in a micro-batch.
   size_t numKinds() const;

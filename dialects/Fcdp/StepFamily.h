@@ -104,6 +104,9 @@ struct FamilyMember {
 
 /// Returns whether functions of `role` have numbers, if there are several.
 bool isNumbered(Role role);
+/// The things that these numbers count, as messages put them.
+inline constexpr const char *kCountedByNumbers =
+    "a variant of a micro-batch or a fragment";
 
 /// Returns whether `after` may run after `before`: its role may, and all
 /// micro-batches of a step are of one variant.

@@ -22,11 +22,12 @@ static LogicalResult verifyName(func::FuncOp function,
   if (role && findVariant(function).has_value() == hasVariant &&
       function.getSymName() == getFunctionName(getMember(function), count))
     return success();
-  return function.emitError("expected a role")
-         << (count > 1 ? ", and a variant of a micro-batch or a fragment, that "
-                         "are"
-                       : " that is")
-         << " the function's name";
+  InFlightDiagnostic diag = function.emitError("expected a role");
+  if (count > 1)
+    diag << ", and " << kCountedByNumbers << ", that are";
+  else
+    diag << " that is";
+  return diag << " the function's name";
 }
 
 /// Checks that the roles of the functions form a family.

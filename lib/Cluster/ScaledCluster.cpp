@@ -165,7 +165,7 @@ bool fcdp::dependsOn(WorkKind kind, CostInput input) {
   case CostInput::codec:
     return kind == WorkKind::collective || kind == WorkKind::agreement;
   case CostInput::copies:
-    return kind == WorkKind::copy || kind == WorkKind::outerUpdate;
+    return isOnHostMemory(kind);
   case CostInput::issue:
     return false; // it is the host that issues
   case CostInput::memory:

@@ -37,6 +37,10 @@ WorkKind fcdp::getWorkKind(Operation *op) {
   return kind;
 }
 
+bool fcdp::isOnHostMemory(WorkKind kind) {
+  return kind == WorkKind::copy || kind == WorkKind::outerUpdate;
+}
+
 bool fcdp::isOfOptimizer(WorkKind kind) {
   return kind == WorkKind::update || kind == WorkKind::agreement ||
          kind == WorkKind::outerUpdate;

@@ -24,6 +24,9 @@ enum class WorkKind : uint8_t {
 /// Returns the kind of an operation of any dialect; `none` if it takes no time.
 WorkKind getWorkKind(mlir::Operation *op);
 
+/// Returns whether work of `kind` is on host memory, over the link to it.
+bool isOnHostMemory(WorkKind kind);
+
 /// Returns whether `kind` is work of an optimizer.
 bool isOfOptimizer(WorkKind kind);
 

@@ -1,7 +1,7 @@
 # Writes OUT/plan/PlanUnions.h: for each union of the schema SCHEMA a function
 # `visit`, which calls a visitor with the table that the union holds, and for
-# each optimizer what the attributes of its table say, and lists of the tables
-# of optimizers and operations. Included by FcdpPlanHeader.cmake.
+# each optimizer what the attributes of its table say. Included by
+# FcdpPlanHeader.cmake.
 file(READ ${SCHEMA} schema)
 string(REGEX REPLACE "//[^\n]*" "" schema "${schema}")
 # These have a meaning in lists of CMake's.
@@ -73,18 +73,11 @@ string(APPEND header
   "  /// Whether an update changes an element by about the learning rate.\n"
   "  bool isRateSized;\n"
   "};\n")
-string(REGEX MATCH "union[ \t\n]+OpBody[ \t\n]*{([^}]*)}" union "${schema}")
-string(REGEX MATCHALL ":[ \t\n]*${name}" op_tables "${CMAKE_MATCH_1}")
-list(TRANSFORM op_tables REPLACE ":[ \t\n]*(${name})" " declare(\\1T)")
-list(REMOVE_DUPLICATES op_tables)
-list(JOIN op_tables "" op_tables)
 string(REGEX MATCH "union[ \t\n]+Optimizer[ \t\n]*{([^}]*)}" union "${schema}")
 string(REGEX MATCHALL ":[ \t\n]*${name}" tables "${CMAKE_MATCH_1}")
 set(all_states)
-set(all_tables)
 foreach(table IN LISTS tables)
   string(REGEX MATCH "${name}" table "${table}")
-  string(APPEND all_tables " declare(${table}T)")
   if(NOT schema MATCHES "table[ \t\n]+${table}[ \t\n]*\\(([^)]*)\\)")
     message(FATAL_ERROR "expected the attribute 'states' of table ${table} in ${SCHEMA}, found no attributes")
   endif()
@@ -130,9 +123,5 @@ string(APPEND header
   "    return false;\n"
   "  }\n"
   "}\n"
-  "\n/// Names the tables of all optimizers, for declarations.\n"
-  "#define FCDP_PLAN_OPTIMIZERS(declare)${all_tables}\n"
-  "\n/// Names the tables of all operations, for declarations.\n"
-  "#define FCDP_PLAN_OPS(declare)${op_tables}\n"
   "\n} // namespace fcdp::plan\n")
 file(WRITE ${OUT}/plan/PlanUnions.h "${header}")

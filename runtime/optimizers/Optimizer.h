@@ -85,12 +85,13 @@ inline void mixInto(const at::Tensor &average, double beta,
   average.mul_(beta).add_(value.mul_(1 - beta));
 }
 
-/// Declares an overload for each table of the union Optimizer. One that is not
-/// defined does not link.
-#define FCDP_DECLARE_OPTIMIZER(Table)                                          \
+/// Declares an overload for the table of each class that CMakeLists.txt lists.
+/// The visitor that makes an optimizer does not compile without a table's
+/// overload.
+#define FCDP_OPTIMIZER(Table)                                                  \
   std::unique_ptr<Optimizer> makeOptimizer(const plan::Table &settings,        \
                                            const OptimizedShard &shard);
-FCDP_PLAN_OPTIMIZERS(FCDP_DECLARE_OPTIMIZER)
-#undef FCDP_DECLARE_OPTIMIZER
+#include "optimizers/Optimizers.inc"
+#undef FCDP_OPTIMIZER
 
 } // namespace fcdp

@@ -54,12 +54,7 @@ class OrdersStreams
 /// Members of a bucket start at multiples of this many bytes, because matrix
 /// kernels give different bits at different alignments.
 inline constexpr int64_t kMemberAlignment = 64;
-/// The number of elements of a moment in 8 bits that share a scale.
-inline constexpr int64_t kStateBlock = 256;
-
-/// Each square of a state begins at a multiple of so many elements, 64 bytes.
-inline constexpr int64_t kSquareAlignment = 16;
-/// The longest side of such a square.
+/// The longest side of which a state has a square.
 inline constexpr int64_t kMostSide = 1'000'000;
 
 /// The event of a live-in token, an i64 on an argument. The previous function

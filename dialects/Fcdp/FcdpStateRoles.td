@@ -8,7 +8,7 @@
 
 // Included by FcdpAttrs.td, which has the classes of enums.
 
-// The rules are cases of the enums in StateRoles.h.
+// The rules are cases of the enums in runtime/core/StateRules.h.
 class Fcdp_StateRoleCase<string name, int number, string stateKind, string typeRule,
                          string scopeRule, string shapeRule = "element",
                          string arenaName = "device">

@@ -333,11 +333,6 @@ int64_t fcdp::countStateElements(StateRole role, RankedTensorType parameter,
   llvm_unreachable("unknown shape of a state");
 }
 
-static bool isSquare(StateRole role) {
-  StateShape shape = getRecord(role).shape;
-  return shape == StateShape::rowSquare || shape == StateShape::columnSquare;
-}
-
 /// Returns the number of elements of a state in which the parameters of a shard
 /// follow each other: the size of the largest shard.
 static int64_t countLargestShard(BucketOp bucket, StateRole role, MeshOp mesh) {
@@ -347,7 +342,7 @@ static int64_t countLargestShard(BucketOp bucket, StateRole role, MeshOp mesh) {
   for (auto member : bucket.getMembers().getAsRange<MemberAttr>())
     shardOf[member.getParameter().getAttr()] = member.getOffset() / elements;
   // Squares are operands of products, and begin at multiples of 64 bytes.
-  int64_t alignment = isSquare(role) ? kSquareAlignment : 1;
+  int64_t alignment = isSquare(getRecord(role).shape) ? kSquareAlignment : 1;
   llvm::DenseMap<int64_t, int64_t> counts;
   int64_t most = 0;
   for (auto parameter :

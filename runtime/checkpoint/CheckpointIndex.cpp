@@ -17,7 +17,7 @@ namespace fcdp {
 const char *checkpointRole(plan::StateRole role) {
   if (role == plan::StateRole::shard)
     return kValueRole;
-  return plan::rulesOf(role).isSaved ? plan::EnumNameStateRole(role) : nullptr;
+  return rulesOf(role).isSaved ? plan::EnumNameStateRole(role) : nullptr;
 }
 
 namespace {

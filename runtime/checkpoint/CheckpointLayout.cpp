@@ -9,7 +9,7 @@
 namespace fcdp {
 
 bool isOfNodes(plan::StateRole role, const plan::BucketT &bucket) {
-  return plan::rulesOf(role).scope == plan::StateScope::slice ||
+  return rulesOf(role).scope == StateScope::slice ||
          (isTrainedByNodes(bucket) && !isCommonToNodes(role));
 }
 
@@ -121,7 +121,7 @@ void CheckpointLayout::addSlices(const StepPlan &plan, size_t state,
     // If each node has the state for itself, the part that a rank owns is its
     // node slice.
     ShardRange range =
-        plan::rulesOf(region.role()).scope == plan::StateScope::slice
+        rulesOf(region.role()).scope == StateScope::slice
             ? sliceRangeOf(plan, parameter, place.local)
             : stateRangeOf(plan, parameter, place.local, region.role());
     if (range.elements != 0)

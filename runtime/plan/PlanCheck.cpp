@@ -51,31 +51,31 @@ struct StateRule {
   uint64_t elements;
 };
 
-plan::DType dtypeOf(plan::StateType type, const plan::BucketT &bucket) {
+plan::DType dtypeOf(StateType type, const plan::BucketT &bucket) {
   switch (type) {
-  case plan::StateType::storage:
+  case StateType::storage:
     return bucket.storage;
-  case plan::StateType::wire:
+  case StateType::wire:
     return bucket.wire;
-  case plan::StateType::optimizer:
+  case StateType::optimizer:
     return findState(bucket, StateRole::master) ? plan::DType::f32
                                                 : bucket.storage;
-  case plan::StateType::f32:
+  case StateType::f32:
     return plan::DType::f32;
-  case plan::StateType::u8:
+  case StateType::u8:
     return plan::DType::u8;
   }
   throw std::logic_error("unknown type of a state");
 }
 
-uint64_t countElements(plan::StateScope scope, const StepPlan &plan,
+uint64_t countElements(StateScope scope, const StepPlan &plan,
                        const plan::BucketT &bucket) {
   switch (scope) {
-  case plan::StateScope::shard:
+  case StateScope::shard:
     return bucket.shardElements;
-  case plan::StateScope::slice:
+  case StateScope::slice:
     return bucket.elements / plan.mesh.locals;
-  case plan::StateScope::whole:
+  case StateScope::whole:
     return bucket.elements;
   }
   throw std::logic_error("unknown scope of a state");
@@ -85,8 +85,8 @@ uint64_t countElements(plan::StateScope scope, const StepPlan &plan,
 /// wire.
 std::optional<StateRule> ruleOf(StateRole role, const StepPlan &plan,
                                 const plan::BucketT &bucket) {
-  const plan::StateRules rules = plan::rulesOf(role);
-  if (rules.type == plan::StateType::wire)
+  const StateRules rules = rulesOf(role);
+  if (rules.type == StateType::wire)
     return std::nullopt;
   StateRule rule{dtypeOf(rules.type, bucket),
                  countElements(rules.scope, plan, bucket)};

@@ -7,10 +7,10 @@
 
 namespace fcdp {
 
-plan::StateRules plan::rulesOf(StateRole role) {
+StateRules rulesOf(plan::StateRole role) {
   switch (role) {
 #define FCDP_STATE_ROLE(role, type, scope, shape, isSaved)                     \
-  case StateRole::role:                                                        \
+  case plan::StateRole::role:                                                  \
     return {StateType::type, StateScope::scope, StateShape::shape, isSaved};
 #include "plan/StateRoles.inc"
 #undef FCDP_STATE_ROLE
@@ -26,20 +26,15 @@ int64_t numStateElements(plan::StateRole role, const Shape &shape,
   return own ? numElements(*own) : 0;
 }
 
-bool isSquare(plan::StateShape rule) {
-  return rule == plan::StateShape::rowSquare ||
-         rule == plan::StateShape::columnSquare;
-}
-
 /// Returns the shape of a square, or none if `shape` is no matrix or the side
 /// is too long.
-std::optional<Shape> squareShape(plan::StateShape rule, const Shape &shape,
+std::optional<Shape> squareShape(StateShape rule, const Shape &shape,
                                  std::optional<uint32_t> maxSide) {
   size_t rank = shape.size();
   if (rank < 2 || numElements(shape) == 0 ||
       numElements(shape) != shape[rank - 1] * shape[rank - 2])
     return std::nullopt;
-  int64_t side = shape[rank - (rule == plan::StateShape::rowSquare ? 2 : 1)];
+  int64_t side = shape[rank - (rule == StateShape::rowSquare ? 2 : 1)];
   if (side > int64_t(maxSide.value_or(0)))
     return std::nullopt;
   Shape own = shape;
@@ -83,26 +78,26 @@ ShardRange rangeIn(const plan::ParameterT &parameter, int64_t begin,
 } // namespace
 
 bool isScale(plan::StateRole role) {
-  return plan::rulesOf(role).shape == plan::StateShape::block;
+  return rulesOf(role).shape == StateShape::block;
 }
 
 bool isFactor(plan::StateRole role) {
-  plan::StateShape shape = plan::rulesOf(role).shape;
-  return shape != plan::StateShape::element && shape != plan::StateShape::block;
+  StateShape shape = rulesOf(role).shape;
+  return shape != StateShape::element && shape != StateShape::block;
 }
 
 int64_t numPlaceElements(plan::StateRole role, const Shape &shape,
                          std::optional<uint32_t> maxSide) {
-  constexpr int64_t alignment = 64 / sizeof(float);
+  constexpr int64_t alignment = kSquareAlignment;
   int64_t elements = numStateElements(role, shape, maxSide);
-  if (!isSquare(plan::rulesOf(role).shape))
+  if (!isSquare(rulesOf(role).shape))
     return elements;
   return (elements + alignment - 1) / alignment * alignment;
 }
 
 std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape,
                                 std::optional<uint32_t> maxSide) {
-  plan::StateShape rule = plan::rulesOf(role).shape;
+  StateShape rule = rulesOf(role).shape;
   if (isScale(role))
     return Shape{numElements(shape) / kStateBlock};
   if (isSquare(rule))
@@ -110,11 +105,11 @@ std::optional<Shape> stateShape(plan::StateRole role, const Shape &shape,
   if (!isFactor(role))
     return shape;
   bool hasMeans = shape.size() >= 2 && numElements(shape) != 0;
-  if (hasMeans == (rule == plan::StateShape::withoutMeans))
+  if (hasMeans == (rule == StateShape::withoutMeans))
     return std::nullopt;
   Shape own = shape;
   if (hasMeans)
-    own[own.size() - (rule == plan::StateShape::rowMean ? 1 : 2)] = 1;
+    own[own.size() - (rule == StateShape::rowMean ? 1 : 2)] = 1;
   return own;
 }
 

@@ -6,6 +6,7 @@
 // square of a side.
 #pragma once
 
+#include "core/StateRules.h"
 #include "plan/StepPlan.h"
 
 #include <optional>
@@ -13,31 +14,14 @@
 
 namespace fcdp {
 
-/// The number of elements of a moment in 8 bits that share a scale.
-inline constexpr int64_t kStateBlock = 256;
-
-namespace plan {
-/// The rules of a state, which its record has in
-/// dialects/Fcdp/FcdpStateRoles.td; StateRoles.h there explains them.
-enum class StateType { storage, wire, optimizer, f32, u8 };
-enum class StateScope { shard, slice, whole };
-enum class StateShape {
-  element,
-  block,
-  rowMean,
-  columnMean,
-  withoutMeans,
-  rowSquare,
-  columnSquare
-};
+/// The rules of a state, which its record has.
 struct StateRules {
   StateType type;
   StateScope scope;
   StateShape shape;
   bool isSaved; ///< checkpoints have it
 };
-StateRules rulesOf(StateRole role);
-} // namespace plan
+StateRules rulesOf(plan::StateRole role);
 
 /// Returns whether a state has one number for each block.
 bool isScale(plan::StateRole role);

@@ -217,8 +217,8 @@ const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
   if (region.role() == plan::StateRole::master && !hasMaster)
     return match.require(kValueRole, member.names, storage, member.shape);
   DType dtype = toDType(region.dtype());
-  plan::StateType type = plan::rulesOf(region.role()).type;
-  bool isOwn = type == plan::StateType::f32 || type == plan::StateType::u8;
+  StateType type = rulesOf(region.role()).type;
+  bool isOwn = type == StateType::f32 || type == StateType::u8;
   return match.require(
       role, member.names,
       isOwn       ? dtype

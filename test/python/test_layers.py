@@ -101,14 +101,15 @@ USES = {
     "state": "core store job plan policy checkpoint step",
 }
 
-# Files of the runtime that the compiler may use: the links of a rank, the placement of buffers, the layout of
-# stored tensors, the texts that operators may take, the schema of the plan and the ABI.
+# Files of the runtime that the compiler may use: the links of a rank, the placement of buffers, the rules of states,
+# the layout of stored tensors, the texts that operators may take, the schema of the plan and the ABI.
 SHARED = {
     "runtime/core/CodedMessage",
     "runtime/core/EnumArray",
     "runtime/core/Links",
     "runtime/core/Packing",
     "runtime/core/PlacedBuffers",
+    "runtime/core/StateRules",
     "runtime/core/StridedLayout",
     "runtime/core/TextArguments",
     "runtime/plan/Reflection",

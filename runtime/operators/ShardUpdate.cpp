@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs the optimizer on this rank's shard.
+#include "core/Packing.h"
 #include "memory/Pool.h"
 #include "operators/PreparedOp.h"
 #include "optimizers/GradientScale.h"
 #include "optimizers/Optimizer.h"
+#include "optimizers/ScratchMemory.h"
 #include "plan/StatePlaces.h"
 
 #include <ATen/ops/empty.h>
+#include <algorithm>
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 namespace fcdp {
 
@@ -21,6 +26,27 @@ Shape shapeOf(const UpdateSegment &parameter) {
     return {parameter.elements};
   return {parameter.elements / (parameter.rows * parameter.columns),
           parameter.rows, parameter.columns};
+}
+
+/// Throws std::runtime_error if the plan has places for what the update
+/// allocates, but none of exactly the bytes of its scratch memory: the compiler
+/// and the optimizer's class compute these independently.
+void checkScratch(const StepPlan &plan, const plan::ShardUpdateT &op,
+                  int64_t bytes) {
+  if (bytes == 0)
+    return;
+  const auto wanted = uint64_t(placeBytes(bytes, 1)) + packing::kPoolTagBytes;
+  std::vector<uint64_t> planned;
+  for (const auto &function : plan.functions)
+    for (const plan::ResultPlace &place : function->results)
+      if (plan.ops[place.op()]->body.Asshard_update() == &op)
+        planned.push_back(place.bytes());
+  if (!planned.empty() && std::ranges::find(planned, wanted) == planned.end())
+    throw std::runtime_error(
+        "expected a planned place of " + std::to_string(wanted) +
+        " bytes for the optimizer's scratch memory, got one of " +
+        std::to_string(planned.back()) +
+        ": the runtime and the compiler of this plan differ");
 }
 
 /// Used by the issuing thread only.
@@ -54,6 +80,7 @@ public:
     if (double base = state.plan.learningRate(); base != 0)
       rateFactor = learningRate(settings) / base;
     scratchBytes = needs.scratchBytes;
+    checkScratch(state.plan, op, scratchBytes);
     allocatesSometimes = needs.allocatesSometimes;
   }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Updates by each optimizer.
+#include "plan/PlanEdits.h"
 #include "step/StepFixture.h"
 
 #include <cmath>
@@ -182,6 +183,28 @@ TEST_F(StepTest, MuonMovesByTheOrthogonalizedMomentum) {
   EXPECT_EQ(parameter[1], 0);
   EXPECT_EQ(parameter[3], 1);
   EXPECT_EQ(momentum[3], 0);
+}
+
+/// The scratch memory of a matrix of 3 x 1: two copies of it, two of its
+/// product with itself, and a number, at multiples of 64 bytes.
+TEST_F(StepTest, ThePlanHasAPlaceForScratchMemory) {
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad", "momentum_buffer"});
+  fake.plan["parameters"] = {parameter("w", {3, 1}, 0)};
+  fake.plan["optimizer"] = muon();
+  fake.plan["state_bytes"] = 4096;
+  fake.add("update",
+           {{"kind", "shard_update"}, {"bucket", 0}, {"grad_scale", 1.0}});
+  Json &function = fake.plan["functions"].back();
+  constexpr uint64_t bytes = 5 * 64, tag = 64;
+  function["results"] =
+      Json::array({result(function["first"], 4096, bytes + tag)});
+  load();
+  step.reset();
+  object.reset(); // or the loader would find it instead of the next one
+  function["results"] = Json::array({result(function["first"], 4096, bytes)});
+  expectLoadError("expected a planned place of 384 bytes for the optimizer's "
+                  "scratch memory, got one of 320");
 }
 
 /// A matrix of one element, whose squares take 64 bytes each.

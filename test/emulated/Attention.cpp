@@ -7,6 +7,7 @@
 #include "EmulatedTorch.h"
 #include "fake/Machine.h"
 
+#include <ATen/ops/_flash_attention_forward_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
@@ -249,6 +250,9 @@ void checkSequences(const Tensor &query, const Tensor &key, double dropout,
 
 } // namespace
 
+/// `Newer` are arguments that newer versions of PyTorch have, for caches of
+/// generated text.
+template <typename... Newer>
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor>
 sequencesAttention(const Tensor &query, const Tensor &key, const Tensor &value,
                    const std::optional<Tensor> &queries,
@@ -256,8 +260,7 @@ sequencesAttention(const Tensor &query, const Tensor &key, const Tensor &value,
                    c10::SymInt, double dropout, bool isCausal, bool,
                    std::optional<double> scale, std::optional<c10::SymInt>,
                    std::optional<c10::SymInt>, const std::optional<Tensor> &,
-                   const std::optional<Tensor> &, const std::optional<Tensor> &,
-                   std::optional<int64_t>) {
+                   const std::optional<Tensor> &, Newer...) {
   checkSequences(query, key, dropout, isCausal);
   Sequences sequences(queries, keys, longest);
   Tensor out = at::empty_like(query);
@@ -351,7 +354,9 @@ cudnnAttentionBackward(const Tensor &grad, const Tensor &query,
 }
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
-  library.impl("_flash_attention_forward", TORCH_FN(sequencesAttention));
+  constexpr at::_ops::_flash_attention_forward::schema *forward =
+      &sequencesAttention;
+  library.impl("_flash_attention_forward", TORCH_FN(forward));
   library.impl("_flash_attention_backward",
                TORCH_FN(sequencesAttentionBackward));
   library.impl("_scaled_dot_product_cudnn_attention", TORCH_FN(cudnnAttention));

@@ -167,11 +167,12 @@ SOURCES = {
         *(f"runtime/operators/{name}.cpp" for name in ("PreparedOp", "UnscaleGradients", "ShardUpdate", "MessageOps")),
         "runtime/optimizers/Tiger.cpp",
         "runtime/plan/PlanCheckOps.cpp",
+        "runtime/plan/PlanMessages.cpp",
         "runtime/session/StepProfile.cpp",
     ],
     "lib/Conversion": [
         "dialects/Fcdp/Wires.cpp",
-        *(f"lib/Cluster/{name}.cpp" for name in ("CostModel", "WorkKind", "Profile")),
+        *(f"lib/Cluster/{name}.cpp" for name in ("CostModel", "WorkKind")),
         *(f"lib/Verification/{name}.cpp" for name in ("ClosedForms", "PlanRun")),
         *(f"lib/Transforms/Options/{name}.cpp" for name in ("Strategy", "WireSpec", "OuterSpec")),
         "lib/Conversion/PlanOps.cpp",

@@ -2,6 +2,7 @@
 
 #include "dialects/Aten/Aten.h"
 
+#include "dialects/Aten/ChunkedLoss.h"
 #include "dialects/Aten/OpTable.h"
 #include "dialects/Aten/ResultShapes.h"
 #include "mlir/IR/Builders.h"
@@ -109,8 +110,9 @@ LogicalResult CallOp::verify() {
       previous = position;
     }
   }
-  return success(succeeded(verifySizes(*this)) &&      // C6
-                 succeeded(verifyResultShape(*this))); // C7
+  return success(succeeded(verifySizes(*this)) &&       // C6
+                 succeeded(verifyResultShape(*this)) && // C7
+                 succeeded(verifyChunkedLoss(*this)));  // C8
 }
 
 static bool hasDropout(CallOp call) {

@@ -42,6 +42,24 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     - (C7) The shape of the first result follows from the shapes of the operands, for
       the operators in the table of `ResultShapes.cpp`: elementwise operators, views,
       reductions, products of matrices, and operators with a size as argument.
+    - (C8) A call of `fcdp.chunked_loss.default` has the arguments and returns that
+      follow.
+
+    `fcdp.chunked_loss.default` multiplies `hidden` [rows, features] by the transposed
+    `weight` [vocabulary, features], adds `bias` if there is one, applies `steps`, and
+    computes the cross entropy of the result with `labels`, in chunks of at most `rows`
+    rows, a multiple of 16 or all rows. It computes the gradients that `output_mask` names (of hidden, weight and bias) at the
+    same time, from the gradient of the loss. So logits are never in memory as a whole.
+
+    - `steps` is a string of the words `div`, `mul`, `tanh` and `cast` (to f32), the last
+      two at most once. `factors` has a float for each `div` and `mul`.
+    - `reduction` and `ignore_index` are those of `aten.nll_loss_forward`. `gradient` is
+      a vector of rows if `reduction` is 0, and one number otherwise.
+    - `sums = true` asks for the sum of each row's log-probabilities, for label
+      smoothing. `sum_gradient` is the gradient of these sums.
+    - Returns are the loss, the weight of all labels, these sums, the gradients of
+      hidden, weight and bias ([1, vocabulary]), and the workspace, which nothing may
+      use: a tensor of `workspace` bytes for one chunk, so that the plan has its memory.
   }];
   let arguments = (ins StrAttr:$callee, Variadic<AnyRankedTensor>:$operands,
                        StrArrayAttr:$argNames, ArrayAttr:$args,

@@ -36,7 +36,10 @@ enum class Work {
   Convolution,
   ConvolutionBackward,
   Attention,
-  AttentionBackward
+  AttentionBackward,
+  /// Multiplies by a matrix, computes the cross entropy, and multiplies its
+  /// gradient.
+  ChunkedLoss
 };
 
 /// Properties of an ATen operator.

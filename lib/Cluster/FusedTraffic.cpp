@@ -50,6 +50,7 @@ static bool isProduct(Operation *op) {
   case Work::ConvolutionBackward:
   case Work::Attention:
   case Work::AttentionBackward:
+  case Work::ChunkedLoss:
     return true;
   default:
     return false;

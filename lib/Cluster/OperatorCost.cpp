@@ -2,6 +2,7 @@
 
 #include "fcdp/Cluster/OperatorCost.h"
 
+#include "dialects/Aten/ChunkedLoss.h"
 #include "dialects/Aten/OpTable.h"
 #include "dialects/Fcdp/Fcdp.h"
 
@@ -176,6 +177,29 @@ static void addAttention(OperatorWork &work, CallOp call, unsigned products) {
              depth);
 }
 
+/// The passes over logits of a chunk: the forward pass writes them and their
+/// log-probabilities, and reads both once. The backward pass writes the
+/// gradient twice, and reads it, the log-probabilities, and the gradient for
+/// each of its products.
+static constexpr unsigned kForwardPasses = 4, kBackwardPasses = 4;
+
+/// Adds the products of a chunked loss, and the traffic of its logits, which
+/// are larger than a device's cache. The workspace is no traffic of its own.
+static void addChunkedLoss(OperatorWork &work, CallOp call) {
+  aten::ChunkedLoss loss = aten::ChunkedLoss::of(call);
+  const LossShape &shape = loss.shape;
+  double logits = double(shape.rows) * shape.vocabulary;
+  work.bytes -=
+      countBytes(aten::getLossReturn(call, aten::LossReturn::Workspace));
+  for (unsigned i = 0; i < loss.countProducts(); ++i)
+    addProduct(work, loss.hidden.getElementType(), 1, shape.rows,
+               shape.vocabulary, shape.hidden);
+  unsigned passes = kForwardPasses;
+  if (shape.hasGradient)
+    passes += kBackwardPasses + loss.countProducts() - 1;
+  work.bytes += logits * passes * shape.lossBytes;
+}
+
 OperatorWork fcdp::measureWork(CallOp call) {
   OperatorWork work;
   double results = bytesOf(call.getResults());
@@ -213,6 +237,9 @@ OperatorWork fcdp::measureWork(CallOp call) {
   case Work::AttentionBackward:
     addAttention(work, call, 5);
     work.repeatedFlops = work.flops / 5;
+    break;
+  case Work::ChunkedLoss:
+    addChunkedLoss(work, call);
     break;
   }
   return work;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/OwnOperators.h"
 
+#include "operators/ChunkedLoss.h"
 #include "operators/PackedAttention.h"
 
 #include <map>
@@ -34,7 +35,36 @@ void runPackedAttentionBackward(torch::jit::Stack &stack) {
   stack = {std::move(query), std::move(key), std::move(value)};
 }
 
-/// The schemas are those of python/fcdp/packed.py.
+void runChunkedLoss(torch::jit::Stack &stack) {
+  ChunkedLoss loss;
+  loss.hidden = stack.at(0).toTensor();
+  loss.weight = stack.at(1).toTensor();
+  loss.bias = stack.at(2).toOptional<at::Tensor>();
+  loss.labels = stack.at(3).toTensor();
+  loss.gradient = stack.at(4).toOptional<at::Tensor>();
+  loss.sumGradient = stack.at(5).toOptional<at::Tensor>();
+  loss.rows = stack.at(6).toInt();
+  loss.steps = stack.at(7).toStringRef();
+  loss.factors = stack.at(8).toDoubleVector();
+  loss.reduction = stack.at(9).toInt();
+  loss.ignoreIndex = stack.at(10).toInt();
+  loss.sums = stack.at(11).toBool();
+  auto mask = stack.at(12).toBoolList();
+  if (mask.size() != 3)
+    throw std::runtime_error("expected 3 elements of output_mask, got " +
+                             std::to_string(mask.size()));
+  loss.trainsHidden = mask.get(0);
+  loss.trainsWeight = mask.get(1);
+  loss.trainsBias = mask.get(2);
+  loss.workspaceBytes = stack.at(13).toInt();
+  ChunkedLoss::Results results = loss.run();
+  stack = {std::move(results.loss),     std::move(results.totalWeight),
+           std::move(results.rowSums),  std::move(results.hidden),
+           std::move(results.weight),   std::move(results.bias),
+           std::move(results.workspace)};
+}
+
+/// The schemas of attention are those of python/fcdp/packed.py.
 std::map<std::string, OwnOperator> makeOperators() {
   std::map<std::string, OwnOperator> operators;
   auto add = [&](const char *schema, void (*run)(torch::jit::Stack &)) {
@@ -51,6 +81,13 @@ std::map<std::string, OwnOperator> makeOperators() {
       "Tensor? positions=None, *, float? scale=None) -> (Tensor grad_query, "
       "Tensor grad_key, Tensor grad_value)",
       runPackedAttentionBackward);
+  add("fcdp::chunked_loss(Tensor hidden, Tensor weight, Tensor? bias, Tensor "
+      "labels, Tensor? gradient=None, Tensor? sum_gradient=None, *, int rows, "
+      "str steps='', float[] factors=[], int reduction, int ignore_index, bool "
+      "sums=False, bool[3] output_mask, int workspace) -> (Tensor loss, Tensor "
+      "total_weight, Tensor row_sums, Tensor grad_hidden, Tensor grad_weight, "
+      "Tensor grad_bias, Tensor workspace)",
+      runChunkedLoss);
   return operators;
 }
 

@@ -809,6 +809,20 @@ TEST_F(CostModelTest, BytesOfOtherOperators) {
            "%a: tensor<10x500xf32>, %b: tensor<10xi64>")
           .seconds,
       (2 * 40 + 80) / 1e9);
+  // Three products, and the operands, the results and 9 passes over logits. The
+  // workspace is no traffic of its own.
+  EXPECT_DOUBLE_EQ(
+      cost("%c:5 = aten.call \"fcdp.chunked_loss.default\"(hidden = %a, "
+           "weight = %b, bias = none, labels = %y, gradient = %g, rows = 16, "
+           "reduction = 1, ignore_index = -100, output_mask = [true, true, "
+           "false], workspace = 1728) {undefined = array<i64: 2, 5>} : "
+           "(tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) "
+           "-> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, "
+           "tensor<1728xui8>)",
+           "%a: tensor<32x4xf32>, %b: tensor<8x4xf32>, %y: tensor<32xi64>, "
+           "%g: tensor<f32>")
+          .seconds,
+      (2 * (512 + 128) + 256 + 3 * 4 + 32 * 8 * 4 * 10) / 1e9);
   // 10 rows of the table and their indices are read, not the whole table.
   EXPECT_DOUBLE_EQ(
       cost("%c = aten.call \"aten.embedding.default\"(weight = %a, indices = "

@@ -107,6 +107,7 @@ SHARED = {
     "runtime/core/CodedMessage",
     "runtime/core/EnumArray",
     "runtime/core/Links",
+    "runtime/core/LossWorkspace",
     "runtime/core/Packing",
     "runtime/core/PlacedBuffers",
     "runtime/core/StateRules",

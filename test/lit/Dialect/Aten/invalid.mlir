@@ -401,3 +401,155 @@ func.func @call_c7_unchecked(%x: tensor<?x8xf32>, %y: tensor<0x4xf32>) {
   %2 = aten.call "aten.repeat.default"(self = %y, repeats = [2, 2]) : (tensor<0x4xf32>) -> tensor<0x8xf32>
   return
 }
+
+// -----
+
+func.func @call_c8_hidden(%x: tensor<32x4xi32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'hidden' to be a matrix of floats, got 'tensor<32x4xi32>'}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xi32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_weight(%x: tensor<32x4xf32>, %w: tensor<8x5xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected a matrix 'weight' of 4 columns of 'f32', got 'tensor<8x5xf32>'}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x5xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_labels(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi32>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'labels' to be 'tensor<32xi64>', got 'tensor<32xi32>'}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi32>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_bias(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'bias' to be 'tensor<8xf32>', got 'tensor<32x4xf32>'}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = %x, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_rows(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'rows' to be a multiple of 16 below 32, or 32, got 8 : i64}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 8, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_reduction(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'reduction' 0, 1 or 2, got 3 : i64}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 3, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_ignore_index(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected an integer 'ignore_index', got "no"}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = "no", output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_output_mask(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 3 elements of 'output_mask', got [true]}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_steps(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected steps 'div', 'mul', 'tanh' and 'cast', got 'exp'}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "exp", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_once(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected at most one step 'tanh' and one 'cast'}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "tanh tanh", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_factors(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected a factor for each of 1 steps 'div' and 'mul', got 0}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "mul", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_gradient(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'gradient' to be 'tensor<32xf32>', got 'tensor<f32>'}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 0, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_sum_gradient(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'sum_gradient' to be 'tensor<32xf32>', got 'tensor<f32>'}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, sum_gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_train_bias(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected a bias, whose gradient it computes}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, true], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_workspace(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'workspace' 1728, the bytes of a chunk, got 1727 : i64}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1727) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_returns(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 7 returns, got 6}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_undefined(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected return 5 to be undefined}}
+  %0:6 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1x8xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_none(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected return 1 to be 'tensor<f32>', got none}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 1, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_type(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected return 3 to be 'tensor<32x4xf32>', got 'tensor<32x4xbf16>'}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xbf16>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}

@@ -73,3 +73,11 @@ func.func @shapes(%scalar: tensor<f32>, %empty: tensor<0x4xf32>, %dynamic: tenso
       : (tensor<f32>, tensor<0x4xf32>, tensor<?x4xf32>) -> (tensor<i1>, tensor<?xcomplex<f32>>)
   return
 }
+
+// CHECK-LABEL: func.func @chunked_loss
+func.func @chunked_loss(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // CHECK: aten.call "fcdp.chunked_loss.default"(hidden = %{{.*}}, weight = %{{.*}}, bias = none, labels = %{{.*}}, gradient = %{{.*}}, rows = 16, reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>}
+      : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
+  return
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dialects/Aten/ChunkedLoss.h"
+
+#include "dialects/Aten/ResultShapes.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <array>
+
+using namespace mlir;
+using namespace fcdp;
+using namespace fcdp::aten;
+
+static RankedTensorType getTensor(CallOp call, StringRef name) {
+  auto operand = dyn_cast_or_null<OperandAttr>(call.getArgument(name));
+  return operand ? cast<RankedTensorType>(
+                       call.getOperand(operand.getIndex()).getType())
+                 : RankedTensorType();
+}
+
+static std::optional<int64_t> getInteger(CallOp call, StringRef name) {
+  auto value = dyn_cast_or_null<IntegerAttr>(call.getArgument(name));
+  return value && !isa<BoolAttr>(value) ? std::optional(value.getInt())
+                                        : std::nullopt;
+}
+
+static SmallVector<StringRef> getSteps(CallOp call) {
+  SmallVector<StringRef> steps;
+  if (auto text = dyn_cast_or_null<StringAttr>(call.getArgument("steps")))
+    text.getValue().split(steps, ' ', -1, /*KeepEmpty=*/false);
+  return steps;
+}
+
+/// Returns which gradients the call computes, or none if it does not say so.
+static std::optional<std::array<bool, 3>> getMask(CallOp call) {
+  auto list = dyn_cast_or_null<ArrayAttr>(call.getArgument("output_mask"));
+  if (!list || list.size() != 3 || !llvm::all_of(list, llvm::IsaPred<BoolAttr>))
+    return std::nullopt;
+  std::array<bool, 3> mask;
+  for (auto [one, attr] : llvm::zip_equal(mask, list.getAsRange<BoolAttr>()))
+    one = attr.getValue();
+  return mask;
+}
+
+static bool isTrue(CallOp call, StringRef name) {
+  auto value = dyn_cast_or_null<BoolAttr>(call.getArgument(name));
+  return value && value.getValue();
+}
+
+Value fcdp::aten::getLossReturn(CallOp call, LossReturn which) {
+  unsigned next = 0;
+  for (unsigned i = 0; i < kLossReturns; ++i) {
+    bool isUndefined = call.getUndefined() &&
+                       llvm::is_contained(*call.getUndefined(), int64_t(i));
+    if (i == static_cast<unsigned>(which))
+      return isUndefined ? Value() : call.getResult(next);
+    next += !isUndefined;
+  }
+  llvm_unreachable("there are no other returns");
+}
+
+ChunkedLoss ChunkedLoss::of(CallOp call) {
+  ChunkedLoss loss;
+  loss.hidden = getTensor(call, "hidden");
+  loss.weight = getTensor(call, "weight");
+  SmallVector<StringRef> steps = getSteps(call);
+  Type element = loss.hidden.getElementType();
+  LossShape &shape = loss.shape;
+  shape.isCast = llvm::is_contained(steps, "cast");
+  shape.hasTanh = llvm::is_contained(steps, "tanh");
+  loss.lossType = shape.isCast ? Float32Type::get(call.getContext()) : element;
+  shape.rows = loss.hidden.getDimSize(0);
+  shape.chunk = *getInteger(call, "rows");
+  shape.hidden = loss.hidden.getDimSize(1);
+  shape.vocabulary = loss.weight.getDimSize(0);
+  shape.modelBytes = element.getIntOrFloatBitWidth() / 8;
+  shape.lossBytes = loss.lossType.getIntOrFloatBitWidth() / 8;
+  std::array<bool, 3> mask = *getMask(call);
+  loss.trainsHidden = mask[0];
+  shape.trainsWeight = mask[1];
+  shape.trainsBias = mask[2];
+  shape.hasGradient = llvm::is_contained(mask, true);
+  return loss;
+}
+
+/// Checks the operands; sizes must be known before anything is derived of them.
+static LogicalResult verifyOperands(CallOp call) {
+  RankedTensorType hidden = getTensor(call, "hidden"),
+                   weight = getTensor(call, "weight"),
+                   labels = getTensor(call, "labels"),
+                   bias = getTensor(call, "bias");
+  if (!hidden || hidden.getRank() != 2 || !hidden.hasStaticShape() ||
+      !isa<FloatType>(hidden.getElementType()) ||
+      hidden.getElementType().getIntOrFloatBitWidth() % 8 != 0)
+    return call.emitOpError("expected 'hidden' to be a matrix of floats, got ")
+           << hidden;
+  Type element = hidden.getElementType();
+  if (!weight || weight.getRank() != 2 || !weight.hasStaticShape() ||
+      weight.getElementType() != element ||
+      weight.getDimSize(1) != hidden.getDimSize(1))
+    return call.emitOpError("expected a matrix 'weight' of ")
+           << hidden.getDimSize(1) << " columns of " << element << ", got "
+           << weight;
+  auto expectVector = [&](StringRef name, RankedTensorType type, int64_t size,
+                          Type of) -> LogicalResult {
+    auto expected = RankedTensorType::get({size}, of);
+    if (type == expected)
+      return success();
+    return call.emitOpError("expected '")
+           << name << "' to be " << expected << ", got " << type;
+  };
+  if (failed(expectVector("labels", labels, hidden.getDimSize(0),
+                          IntegerType::get(call.getContext(), 64))))
+    return failure();
+  return bias ? expectVector("bias", bias, weight.getDimSize(0), element)
+              : success();
+}
+
+/// Checks the literals, except for the size of the workspace.
+static LogicalResult verifyLiterals(CallOp call) {
+  int64_t most = getTensor(call, "hidden").getDimSize(0);
+  std::optional<int64_t> rows = getInteger(call, "rows");
+  if (!rows || *rows < 1 || *rows > most ||
+      (*rows != most && *rows % kLossRowMultiple != 0))
+    return call.emitOpError("expected 'rows' to be a multiple of ")
+           << kLossRowMultiple << " below " << most << ", or " << most
+           << ", got " << call.getArgument("rows");
+  int64_t logits;
+  if (llvm::MulOverflow(*rows, getTensor(call, "weight").getDimSize(0),
+                        logits) ||
+      logits > kMostTensorBytes / 8)
+    return call.emitOpError("expected chunks of at most ")
+           << kMostTensorBytes / 8 << " logits, got " << *rows << " rows";
+  std::optional<int64_t> reduction = getInteger(call, "reduction");
+  if (!reduction || *reduction < 0 || *reduction > 2)
+    return call.emitOpError("expected 'reduction' 0, 1 or 2, got ")
+           << call.getArgument("reduction");
+  if (!getInteger(call, "ignore_index"))
+    return call.emitOpError("expected an integer 'ignore_index', got ")
+           << call.getArgument("ignore_index");
+  if (!getMask(call))
+    return call.emitOpError("expected 3 elements of 'output_mask', got ")
+           << call.getArgument("output_mask");
+  SmallVector<StringRef> steps = getSteps(call);
+  for (StringRef step : steps)
+    if (!llvm::is_contained({"div", "mul", "tanh", "cast"}, step))
+      return call.emitOpError("expected steps 'div', 'mul', 'tanh' and "
+                              "'cast', got '")
+             << step << "'";
+  if (llvm::count(steps, "tanh") > 1 || llvm::count(steps, "cast") > 1)
+    return call.emitOpError("expected at most one step 'tanh' and one 'cast'");
+  auto factors = dyn_cast_or_null<ArrayAttr>(call.getArgument("factors"));
+  int64_t scalings = llvm::count(steps, "div") + llvm::count(steps, "mul");
+  int64_t given = factors ? factors.size() : 0;
+  if (given != scalings ||
+      (factors && !llvm::all_of(factors, llvm::IsaPred<FloatAttr>)))
+    return call.emitOpError("expected a factor for each of ")
+           << scalings << " steps 'div' and 'mul', got " << given;
+  return success();
+}
+
+static LogicalResult verifyGradients(CallOp call, const ChunkedLoss &loss,
+                                     bool isByRow) {
+  RankedTensorType gradient = getTensor(call, "gradient"),
+                   sums = getTensor(call, "sum_gradient");
+  auto byRow = RankedTensorType::get({loss.shape.rows}, loss.lossType);
+  auto one = RankedTensorType::get({}, loss.lossType);
+  if (loss.shape.hasGradient && gradient != (isByRow ? byRow : one))
+    return call.emitOpError("expected 'gradient' to be ")
+           << (isByRow ? byRow : one) << ", got " << gradient;
+  if (sums && sums != byRow)
+    return call.emitOpError("expected 'sum_gradient' to be ")
+           << byRow << ", got " << sums;
+  if (loss.shape.trainsBias && !getTensor(call, "bias"))
+    return call.emitOpError("expected a bias, whose gradient it computes");
+  return success();
+}
+
+static LogicalResult verifyReturns(CallOp call, const ChunkedLoss &loss,
+                                   bool isByRow) {
+  std::optional<int64_t> bytes = getInteger(call, "workspace");
+  const int64_t needed = LossWorkspace(loss.shape).bytes;
+  if (bytes != needed)
+    return call.emitOpError("expected 'workspace' ")
+           << needed << ", the bytes of a chunk, got "
+           << call.getArgument("workspace");
+  Type element = loss.hidden.getElementType();
+  auto one = RankedTensorType::get({}, loss.lossType);
+  auto byRow = RankedTensorType::get({loss.shape.rows}, loss.lossType);
+  auto bias = RankedTensorType::get({1, loss.shape.vocabulary}, element);
+  auto workspace = RankedTensorType::get(
+      {needed}, IntegerType::get(call.getContext(), 8, IntegerType::Unsigned));
+  const RankedTensorType expected[kLossReturns] = {
+      isByRow ? byRow : one,
+      one,
+      isTrue(call, "sums") ? byRow : RankedTensorType(),
+      loss.trainsHidden ? loss.hidden : RankedTensorType(),
+      loss.shape.trainsWeight ? loss.weight : RankedTensorType(),
+      loss.shape.trainsBias ? bias : RankedTensorType(),
+      workspace};
+  int64_t undefined = call.getUndefined() ? call.getUndefined()->size() : 0;
+  if (call.getNumResults() + undefined != kLossReturns)
+    return call.emitOpError("expected ") << kLossReturns << " returns, got "
+                                         << call.getNumResults() + undefined;
+  for (unsigned i = 0; i < kLossReturns; ++i) {
+    Value result = getLossReturn(call, static_cast<LossReturn>(i));
+    if (result && !expected[i])
+      return call.emitOpError("expected return ") << i << " to be undefined";
+    if (!result && expected[i])
+      return call.emitOpError("expected return ")
+             << i << " to be " << expected[i] << ", got none";
+    if (result && result.getType() != expected[i])
+      return call.emitOpError("expected return ")
+             << i << " to be " << expected[i] << ", got " << result.getType();
+  }
+  return success();
+}
+
+LogicalResult fcdp::aten::verifyChunkedLoss(CallOp call) {
+  if (call.getCallee() != kChunkedLoss)
+    return success();
+  if (failed(verifyOperands(call)) || failed(verifyLiterals(call)))
+    return failure();
+  ChunkedLoss loss = ChunkedLoss::of(call);
+  const bool isByRow = getInteger(call, "reduction") == 0;
+  return success(succeeded(verifyGradients(call, loss, isByRow)) &&
+                 succeeded(verifyReturns(call, loss, isByRow)));
+}

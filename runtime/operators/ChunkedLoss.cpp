@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operators/ChunkedLoss.h"
+
+#include "core/LossWorkspace.h"
+
+#include <ATen/ops/_log_softmax.h>
+#include <ATen/ops/_log_softmax_backward_data.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/nll_loss_backward.h>
+#include <ATen/ops/nll_loss_forward.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/tanh_backward.h>
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+
+namespace fcdp {
+
+namespace {
+
+enum class LogitKind { Divide, Multiply, Tanh, Cast };
+
+/// The class of a row without a label, in rows of one log-probability.
+constexpr int64_t kNoClass = -100;
+
+/// One of the operations between the product and the log-softmax.
+struct LogitStep {
+  LogitKind kind;
+  double factor = 0;
+};
+
+[[noreturn]] void fail(const std::string &expected, const std::string &got) {
+  throw std::runtime_error("expected " + expected + ", got " + got);
+}
+
+std::string describe(const at::Tensor &tensor) {
+  std::ostringstream text;
+  text << tensor.scalar_type() << ' ' << tensor.sizes();
+  return text.str();
+}
+
+/// Returns a view of `number` that operators treat as a number, as those of
+/// libtorch make it. Theirs would take memory in each call.
+template <typename T>
+at::Tensor wrap(const T &number) {
+  at::Tensor tensor =
+      at::from_blob(const_cast<T *>(&number), {},
+                    at::TensorOptions().dtype(c10::CppTypeToScalarType<T>()));
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
+
+std::vector<LogitStep> readSteps(const ChunkedLoss &given) {
+  std::vector<LogitStep> steps;
+  size_t nextFactor = 0;
+  auto takeFactor = [&] {
+    if (nextFactor == given.factors.size())
+      fail("a factor for each 'div' and 'mul'",
+           std::to_string(given.factors.size()));
+    return given.factors[nextFactor++];
+  };
+  std::istringstream words(given.steps);
+  for (std::string word; words >> word;) {
+    if (word == "div")
+      steps.push_back({LogitKind::Divide, takeFactor()});
+    else if (word == "mul")
+      steps.push_back({LogitKind::Multiply, takeFactor()});
+    else if (word == "tanh")
+      steps.push_back({LogitKind::Tanh});
+    else if (word == "cast")
+      steps.push_back({LogitKind::Cast});
+    else
+      fail("steps 'div', 'mul', 'tanh' or 'cast'", "'" + word + "'");
+  }
+  for (LogitKind once : {LogitKind::Tanh, LogitKind::Cast})
+    if (std::count_if(steps.begin(), steps.end(), [&](const LogitStep &step) {
+          return step.kind == once;
+        }) > 1)
+      fail("at most one 'tanh' and one 'cast'", "'" + given.steps + "'");
+  return steps;
+}
+
+bool has(const std::vector<LogitStep> &steps, LogitKind kind) {
+  return std::any_of(steps.begin(), steps.end(),
+                     [&](const LogitStep &step) { return step.kind == kind; });
+}
+
+/// Thread-compatible.
+class Chunks {
+public:
+  explicit Chunks(const ChunkedLoss &given);
+  ChunkedLoss::Results run();
+
+private:
+  void check() const;
+  void checkGradient(const at::Tensor &tensor, bool isByRow) const;
+  LossShape shape() const;
+  at::Tensor part(int64_t offset, at::IntArrayRef sizes,
+                  at::ScalarType type) const;
+  void readLabels();
+  void reduceRows();
+  void runChunk(int64_t begin, int64_t end);
+  at::Tensor forward(int64_t begin, int64_t count);
+  at::Tensor backward(int64_t begin, int64_t count, const at::Tensor &logProbs);
+  void addToWeight(const at::Tensor &gradient, const at::Tensor &hidden,
+                   bool isFirst);
+  void addToBias(const at::Tensor &gradient, bool isFirst);
+
+  const ChunkedLoss &given;
+  const std::vector<LogitStep> steps;
+  const int64_t rows, vocabulary;
+  const at::ScalarType modelType, lossType, sumType;
+  const bool hasGradient;
+  const LossWorkspace layout;
+  ChunkedLoss::Results results;
+  at::Tensor isIgnored, classes, rowClasses, rowLogProbs;
+};
+
+LossShape Chunks::shape() const {
+  LossShape shape;
+  shape.rows = rows;
+  shape.chunk = given.rows;
+  shape.hidden = given.hidden.size(1);
+  shape.vocabulary = vocabulary;
+  shape.modelBytes = static_cast<int64_t>(c10::elementSize(modelType));
+  shape.lossBytes = static_cast<int64_t>(c10::elementSize(lossType));
+  shape.isCast = has(steps, LogitKind::Cast);
+  shape.hasTanh = has(steps, LogitKind::Tanh);
+  shape.hasGradient = hasGradient;
+  shape.trainsWeight = given.trainsWeight;
+  shape.trainsBias = given.trainsBias;
+  return shape;
+}
+
+const ChunkedLoss &checkMatrices(const ChunkedLoss &given) {
+  const at::Tensor &hidden = given.hidden, &weight = given.weight;
+  if (hidden.dim() != 2 || !at::isFloatingType(hidden.scalar_type()))
+    fail("hidden states [rows, features] of floats", describe(hidden));
+  if (weight.dim() != 2 || weight.size(1) != hidden.size(1) ||
+      weight.scalar_type() != hidden.scalar_type())
+    fail("a weight [vocabulary, features] for hidden states " +
+             describe(hidden),
+         describe(weight));
+  return given;
+}
+
+Chunks::Chunks(const ChunkedLoss &arguments)
+    : given(checkMatrices(arguments)), steps(readSteps(given)),
+      rows(given.hidden.size(0)), vocabulary(given.weight.size(0)),
+      modelType(given.hidden.scalar_type()),
+      lossType(has(steps, LogitKind::Cast) ? at::kFloat : modelType),
+      sumType(c10::elementSize(modelType) < 4 ? at::kFloat : modelType),
+      hasGradient(given.trainsHidden || given.trainsWeight || given.trainsBias),
+      layout(shape()) {
+  check();
+}
+
+void Chunks::check() const {
+  if (given.rows != rows && (given.rows < 1 || given.rows > rows ||
+                             given.rows % kLossRowMultiple != 0))
+    fail("chunks of a multiple of " + std::to_string(kLossRowMultiple) +
+             " rows, or of all " + std::to_string(rows),
+         std::to_string(given.rows));
+  if (given.labels.dim() != 1 || given.labels.size(0) != rows ||
+      given.labels.scalar_type() != at::kLong)
+    fail("a label of type i64 for each of " + std::to_string(rows) + " rows",
+         describe(given.labels));
+  if (given.bias &&
+      (given.bias->dim() != 1 || given.bias->size(0) != vocabulary ||
+       given.bias->scalar_type() != modelType))
+    fail("a bias for the weight " + describe(given.weight),
+         describe(*given.bias));
+  if (given.reduction < 0 || given.reduction > 2)
+    fail("the reduction 0, 1 or 2", std::to_string(given.reduction));
+  if (given.trainsBias && !given.bias)
+    fail("a bias, whose gradient is asked for", "none");
+  if (hasGradient && !given.gradient)
+    fail("the gradient of the loss", "none");
+  if (given.gradient)
+    checkGradient(*given.gradient, given.reduction == 0);
+  if (given.sumGradient)
+    checkGradient(*given.sumGradient, true);
+  if (given.workspaceBytes < layout.bytes)
+    fail("a workspace of at least " + std::to_string(layout.bytes) + " bytes",
+         std::to_string(given.workspaceBytes));
+}
+
+void Chunks::checkGradient(const at::Tensor &tensor, bool isByRow) const {
+  bool fits = isByRow ? tensor.dim() == 1 && tensor.size(0) == rows
+                      : tensor.numel() == 1;
+  if (!fits || tensor.scalar_type() != lossType)
+    fail(std::string("gradients of the loss as ") +
+             (isByRow ? "one number for each row" : "one number"),
+         describe(tensor));
+}
+
+at::Tensor Chunks::part(int64_t offset, at::IntArrayRef sizes,
+                        at::ScalarType type) const {
+  return at::from_blob(
+      static_cast<std::byte *>(results.workspace.data_ptr()) + offset, sizes,
+      at::TensorOptions().dtype(type).device(results.workspace.device()));
+}
+
+ChunkedLoss::Results Chunks::run() {
+  auto make = [&](bool isMade, at::IntArrayRef sizes, at::ScalarType type) {
+    return isMade ? at::empty(sizes, given.hidden.options().dtype(type))
+                  : at::Tensor();
+  };
+  const bool isByRow = given.reduction == 0;
+  results.loss =
+      isByRow ? make(true, {rows}, lossType) : make(true, {}, lossType);
+  results.totalWeight = make(true, {}, lossType);
+  results.rowSums = make(given.sums, {rows}, lossType);
+  results.hidden = make(given.trainsHidden, given.hidden.sizes(), modelType);
+  results.weight = make(given.trainsWeight, given.weight.sizes(), modelType);
+  results.bias = make(given.trainsBias, {1, vocabulary}, modelType);
+  results.workspace = make(true, {given.workspaceBytes}, at::kByte);
+  readLabels();
+  // This sets the weight of all labels, which gradients need.
+  rowLogProbs.zero_();
+  reduceRows();
+  // Chunks are of almost equal length, so that none is small.
+  const int64_t blocks = (rows + kLossRowMultiple - 1) / kLossRowMultiple,
+                chunks = (rows + given.rows - 1) / given.rows;
+  auto begin = [&](int64_t chunk) {
+    return std::min(chunk * blocks / chunks * kLossRowMultiple, rows);
+  };
+  for (int64_t chunk = 0; chunk < chunks; ++chunk)
+    runChunk(begin(chunk), begin(chunk + 1));
+  reduceRows();
+  if (given.trainsWeight && sumType != modelType)
+    results.weight.copy_(part(layout.weightSum, given.weight.sizes(), sumType));
+  if (given.trainsBias && sumType != modelType)
+    results.bias.copy_(part(layout.biasSum, {1, vocabulary}, sumType));
+  return std::move(results);
+}
+
+void Chunks::readLabels() {
+  isIgnored = part(layout.isIgnored, {rows}, at::kBool);
+  classes = part(layout.classes, {rows}, at::kLong);
+  rowClasses = part(layout.rowClasses, {rows}, at::kLong);
+  rowLogProbs = part(layout.rowLogProbabilities, {rows, 1}, lossType);
+  const int64_t first = 0, none = kNoClass;
+  at::eq_out(isIgnored, given.labels, wrap(given.ignoreIndex));
+  classes.copy_(given.labels).masked_fill_(isIgnored, wrap(first));
+  rowClasses.zero_().masked_fill_(isIgnored, wrap(none));
+}
+
+/// Computes the loss from one log-probability for each row, in the order in
+/// which the whole is summed.
+void Chunks::reduceRows() {
+  at::nll_loss_forward_out(results.loss, results.totalWeight, rowLogProbs,
+                           rowClasses, {}, given.reduction, kNoClass);
+}
+
+void Chunks::runChunk(int64_t begin, int64_t end) {
+  const int64_t count = end - begin;
+  at::Tensor logProbs = forward(begin, count);
+  at::Tensor picked = rowLogProbs.narrow(0, begin, count);
+  at::gather_out(picked, logProbs, 1,
+                 classes.narrow(0, begin, count).unsqueeze(1));
+  if (given.sums) {
+    at::Tensor sums = results.rowSums.narrow(0, begin, count);
+    at::sum_out(sums, logProbs, 1);
+  }
+  if (!hasGradient)
+    return;
+  at::Tensor gradient = backward(begin, count, logProbs);
+  at::Tensor hidden = given.hidden.narrow(0, begin, count);
+  if (given.trainsHidden) {
+    at::Tensor of = results.hidden.narrow(0, begin, count);
+    at::mm_out(of, gradient, given.weight);
+  }
+  if (given.trainsWeight)
+    addToWeight(gradient, hidden, begin == 0);
+  if (given.trainsBias)
+    addToBias(gradient, begin == 0);
+}
+
+/// Returns the log-probabilities of the rows.
+at::Tensor Chunks::forward(int64_t begin, int64_t count) {
+  at::Tensor hidden = given.hidden.narrow(0, begin, count);
+  at::Tensor logits = part(layout.logits, {count, vocabulary}, modelType);
+  if (given.bias)
+    at::addmm_out(logits, *given.bias, hidden, given.weight.t());
+  else
+    at::mm_out(logits, hidden, given.weight.t());
+  for (const LogitStep &step : steps)
+    switch (step.kind) {
+    case LogitKind::Divide:
+      logits.div_(wrap(step.factor));
+      break;
+    case LogitKind::Multiply:
+      logits.mul_(wrap(step.factor));
+      break;
+    case LogitKind::Tanh:
+      logits.tanh_();
+      part(layout.tanh, logits.sizes(), logits.scalar_type()).copy_(logits);
+      break;
+    case LogitKind::Cast:
+      logits =
+          part(layout.logProbabilities, logits.sizes(), lossType).copy_(logits);
+      break;
+    }
+  // Each row is read as a whole before it is written.
+  at::_log_softmax_out(logits, logits, 1, false);
+  return logits;
+}
+
+/// Returns the gradient of the product's result.
+at::Tensor Chunks::backward(int64_t begin, int64_t count,
+                            const at::Tensor &logProbs) {
+  at::Tensor gradient = part(layout.gradient, logProbs.sizes(), lossType);
+  at::Tensor ofLoss = given.reduction == 0
+                          ? given.gradient->narrow(0, begin, count)
+                          : *given.gradient;
+  at::nll_loss_backward_out(
+      gradient, ofLoss, logProbs, given.labels.narrow(0, begin, count), {},
+      given.reduction, given.ignoreIndex, results.totalWeight);
+  if (given.sumGradient)
+    gradient.add_(given.sumGradient->narrow(0, begin, count).unsqueeze(1));
+  at::_log_softmax_backward_data_out(gradient, gradient, logProbs, 1, lossType);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+    switch (step->kind) {
+    case LogitKind::Divide:
+      gradient.div_(wrap(step->factor));
+      break;
+    case LogitKind::Multiply:
+      gradient.mul_(wrap(step->factor));
+      break;
+    case LogitKind::Tanh:
+      at::tanh_backward_out(
+          gradient, gradient,
+          part(layout.tanh, gradient.sizes(), gradient.scalar_type()));
+      break;
+    case LogitKind::Cast:
+      gradient =
+          part(layout.logits, gradient.sizes(), modelType).copy_(gradient);
+      break;
+    }
+  return gradient;
+}
+
+void Chunks::addToWeight(const at::Tensor &gradient, const at::Tensor &hidden,
+                         bool isFirst) {
+  at::Tensor sum = results.weight, left = gradient, right = hidden;
+  if (sumType != modelType) {
+    sum = part(layout.weightSum, given.weight.sizes(), sumType);
+    left = part(layout.wideGradient, gradient.sizes(), sumType).copy_(gradient);
+    right = part(layout.wideHidden, hidden.sizes(), sumType).copy_(hidden);
+  }
+  if (isFirst)
+    at::mm_out(sum, left.t(), right);
+  else
+    sum.addmm_(left.t(), right);
+}
+
+void Chunks::addToBias(const at::Tensor &gradient, bool isFirst) {
+  at::Tensor sum = sumType == modelType
+                       ? results.bias
+                       : part(layout.biasSum, {1, vocabulary}, sumType);
+  at::Tensor ofChunk =
+      isFirst ? sum : part(layout.biasOfChunk, {1, vocabulary}, sumType);
+  at::sum_out(ofChunk, gradient, 0, /*keepdim=*/true, sumType);
+  if (!isFirst)
+    sum.add_(ofChunk);
+}
+
+} // namespace
+
+ChunkedLoss::Results ChunkedLoss::run() const { return Chunks(*this).run(); }
+
+} // namespace fcdp

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A projection to a vocabulary and the cross entropy of its result, in chunks
+// of rows, so that logits are never in memory as a whole. The gradients are
+// computed with the loss, because the gradient of the loss is known before.
+//
+// Each chunk is computed by the operators of ATen that compute the whole. Loss
+// and the gradient of the hidden states therefore have the bits of the whole.
+// The gradients of weight and bias are sums over chunks, in f32.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fcdp {
+
+/// The arguments of fcdp.chunked_loss, which dialects/Aten/AtenOps.td
+/// describes.
+struct ChunkedLoss {
+  at::Tensor hidden, weight;
+  std::optional<at::Tensor> bias;
+  at::Tensor labels;
+  std::optional<at::Tensor> gradient, sumGradient;
+  /// The most rows of a chunk: a multiple of kLossRowMultiple, or all rows.
+  int64_t rows = 0;
+  std::string steps;
+  std::vector<double> factors;
+  int64_t reduction = 1, ignoreIndex = -100;
+  /// Whether the sum of each row's log-probabilities is a result.
+  bool sums = false;
+  /// The gradients that are computed: of hidden states, weight and bias.
+  bool trainsHidden = false, trainsWeight = false, trainsBias = false;
+  int64_t workspaceBytes = 0;
+
+  /// Tensors that are not computed are undefined.
+  struct Results {
+    at::Tensor loss, totalWeight, rowSums, hidden, weight, bias, workspace;
+  };
+  /// Throws std::runtime_error if the arguments do not fit together.
+  Results run() const;
+};
+
+} // namespace fcdp

@@ -144,6 +144,13 @@ void fcdp::setLossWeight(ModuleOp module, StringRef input) {
   setText<FcdpDialect::LossWeightAttrHelper>(module, input);
 }
 
+std::optional<StringRef> fcdp::getLossChunk(ModuleOp module) {
+  return findText<FcdpDialect::LossChunkAttrHelper>(module);
+}
+void fcdp::setLossChunk(ModuleOp module, StringRef rows) {
+  setText<FcdpDialect::LossChunkAttrHelper>(module, rows);
+}
+
 std::optional<int64_t> fcdp::findMicroBatches(ModuleOp module) {
   return findNumber<FcdpDialect::MicroBatchesAttrHelper>(module);
 }
@@ -473,6 +480,7 @@ static const AttrRule kRules[] = {
     {FcdpDialect::RematAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::WrapAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::LossWeightAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::LossChunkAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::MicroBatchesAttrHelper::getNameStr(), isPositiveOnModule,
      kPositive},
     {FcdpDialect::BucketBytesAttrHelper::getNameStr(), isPositiveOnModule,

@@ -127,6 +127,10 @@ void setWrap(mlir::ModuleOp module, Wrap wrap);
 std::optional<llvm::StringRef> getLossWeight(mlir::ModuleOp module);
 void setLossWeight(mlir::ModuleOp module, llvm::StringRef input);
 
+/// Returns the rows of a chunk of logits, as the option has it.
+std::optional<llvm::StringRef> getLossChunk(mlir::ModuleOp module);
+void setLossChunk(mlir::ModuleOp module, llvm::StringRef rows);
+
 std::optional<int64_t> findMicroBatches(mlir::ModuleOp module);
 /// Returns the micro-batches per optimizer step; 1 by default.
 int64_t getMicroBatches(mlir::ModuleOp module);

@@ -291,6 +291,8 @@ LogicalResult Checker::check() {
           stringifyTarget(getTarget(module)));
   compare(option::Remat, StringRef(wanted.remat),
           getRemat(module).value_or("none"));
+  compare(option::LossChunk, StringRef(wanted.lossChunk),
+          getLossChunk(module).value_or("off"));
   compare(option::Wrap, StringRef(wanted.wrap), stringifyWrap(getWrap(module)));
   for (auto [id, check] :
        {std::pair(option::Optimizer, &Checker::checkOptimizer),

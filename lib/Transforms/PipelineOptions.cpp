@@ -8,6 +8,7 @@
 #include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
+#include "fcdp/Transforms/Options/LossChunkSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Options/OuterSpec.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
@@ -102,6 +103,10 @@ static llvm::Error checkWrap(StringRef text) {
 
 static llvm::Error checkLossScale(StringRef text) {
   return parseLossScale(text).takeError();
+}
+
+static llvm::Error checkLossChunk(StringRef text) {
+  return parseLossChunk(text).takeError();
 }
 
 static llvm::Error checkOptimizer(StringRef text) {

@@ -73,6 +73,7 @@ class Config:
     reduce_dtype: str = ""
     loss_scale: bool = False
     loss_weight: str = ""
+    loss_chunk: str = ""
     wire: str = ""
     reduce_wire: str = ""
     outer: str = ""
@@ -97,6 +98,7 @@ class Config:
         reduce = self.reduce_dtype and f"-reduce-{self.reduce_dtype}"
         scale = "-scaled" if self.loss_scale else ""
         scale += self.loss_weight and f"-weighted-{self.loss_weight}"
+        scale += self.loss_chunk and f"-chunk{self.loss_chunk}"
         wires = (self.wire and f"-{self.wire}") + (self.reduce_wire and f"-{self.reduce_wire}")
         wires += self.outer and f"-outer{self.outer}".replace(",", "-").replace("=", "")
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
@@ -240,6 +242,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--outer={config.outer}"] if config.outer else []),
         *(["--loss-scale=on"] if config.loss_scale else []),
         *([f"--loss-weight={config.loss_weight}"] if config.loss_weight else []),
+        *([f"--loss-chunk={config.loss_chunk}"] if config.loss_chunk else []),
         "-o",
         out,
     ]

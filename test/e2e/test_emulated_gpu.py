@@ -83,7 +83,7 @@ def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_bat
         (Config("hf_gpt2_dropout", micro_batches=2), SHUFFLED),
         (Config("gpt_bf16", master="f32", optimizer=LION), AHEAD),
         (Config("gpt_autocast", reduce_dtype="bf16"), LATE),
-        (Config("gpt_f16", loss_scale=True), SHUFFLED),
+        (Config("gpt_f16", loss_scale=True, loss_chunk="16"), SHUFFLED),
         (Config("convnet_bn"), LATE),
         # Its results need more than was planned, so the arena is extended.
         (Config("mlp_dropout", optimizer=LION), LATE),

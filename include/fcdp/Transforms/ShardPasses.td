@@ -56,6 +56,65 @@ def ScaleLossPass : FcdpPass<"fcdp-scale-loss"> {
   let options = [LossScale, LossWeight];
 }
 
+def ChunkLossPass : FcdpPass<"fcdp-chunk-loss"> {
+  let summary = "compute the last projection and its cross entropy in chunks of rows";
+  let description = [{
+    Requires phase `imported`. A projection to a vocabulary, the cross entropy of its
+    result, and the backward pass of both become one call of `fcdp.chunked_loss`, in
+    steps and in the evaluation. Logits are then never in memory as a whole. The gradient
+    of the loss does not depend on the loss, so it is computed before.
+
+    The pass recognizes the calls of `F.cross_entropy` and of Transformers' models: a
+    product of rows with a transposed matrix (`mm`, or `addmm` with a bias), views,
+    factors, one tanh (soft caps), one cast to f32, `_log_softmax`, and
+    `nll_loss_forward`, with a sum, a mean or a loss for each row, and label smoothing.
+    A frozen or tied head, and a step without a backward pass, are as good.
+
+    The pass errs on the side of the whole loss: it changes nothing if logits have
+    another user, if classes have weights, if the loss is of images, or if the gradient
+    of the loss depends on its value. A remark says why. Loss and the gradient of the
+    product's input keep their bits. The gradients of weight and bias are sums over
+    chunks, in f32.
+
+    With `loss-chunk=ROWS`, chunks have at most ROWS rows, begin at multiples of 16 rows
+    (so ROWS is at least 16), and are of almost equal length. With
+    `auto`, only logits of more than 256 MiB are computed in chunks. A module that has
+    `fcdp.loss_chunk` does not change.
+
+    Before:
+
+    ```mlir
+    fcdp.parameter @w : tensor<8x4xf32> unit "head" trainable names ["w"]
+    fcdp.input @rows : tensor<32x4xf32> name "rows"
+    fcdp.input @y : tensor<32xi64> name "y"
+    %w = fcdp.read_parameter @w : tensor<8x4xf32>
+    %h = fcdp.read_input @rows : tensor<32x4xf32>
+    %y = fcdp.read_input @y : tensor<32xi64>
+    %t = aten.call "aten.t.default"(self = %w) : (tensor<8x4xf32>) -> tensor<4x8xf32>
+    %z = aten.call "aten.mm.default"(self = %h, mat2 = %t) : (tensor<32x4xf32>, tensor<4x8xf32>) -> tensor<32x8xf32>
+    %p = aten.call "aten._log_softmax.default"(self = %z, dim = 1, half_to_float = false) : (tensor<32x8xf32>) -> tensor<32x8xf32>
+    %l:2 = aten.call "aten.nll_loss_forward.default"(self = %p, target = %y, weight = none, reduction = 1, ignore_index = -100) : (tensor<32x8xf32>, tensor<32xi64>) -> (tensor<f32>, tensor<f32>)
+    %one = aten.call "aten.ones_like.default"(self = %l#0) : (tensor<f32>) -> tensor<f32>
+    %dp = aten.call "aten.nll_loss_backward.default"(grad_output = %one, self = %p, target = %y, weight = none, reduction = 1, ignore_index = -100, total_weight = %l#1) : (tensor<f32>, tensor<32x8xf32>, tensor<32xi64>, tensor<f32>) -> tensor<32x8xf32>
+    %dz = aten.call "aten._log_softmax_backward_data.default"(grad_output = %dp, output = %p, dim = 1, input_dtype = f32) : (tensor<32x8xf32>, tensor<32x8xf32>) -> tensor<32x8xf32>
+    %dt = aten.call "aten.t.default"(self = %dz) : (tensor<32x8xf32>) -> tensor<8x32xf32>
+    %dw = aten.call "aten.mm.default"(self = %dt, mat2 = %h) : (tensor<8x32xf32>, tensor<32x4xf32>) -> tensor<8x4xf32>
+    fcdp.loss %l#0 : tensor<f32>
+    fcdp.gradient %dw of @w : tensor<8x4xf32>
+    ```
+
+    After `--fcdp-chunk-loss=loss-chunk=16`:
+
+    ```mlir
+    %one = aten.call "aten.new_ones.default"(self = %h, size = [], dtype = f32) ...
+    %l:4 = aten.call "fcdp.chunked_loss.default"(hidden = %h, weight = %w, bias = none, labels = %y, gradient = %one, sum_gradient = none, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, sums = false, output_mask = [false, true, false], workspace = 1728) ...
+    fcdp.loss %l#0 : tensor<f32>
+    fcdp.gradient %l#2 of @w : tensor<8x4xf32>
+    ```
+  }];
+  let options = [LossChunk];
+}
+
 def ShardPass : FcdpPass<"fcdp-shard"> {
   let summary = "shard parameters over a mesh and make the step a family of functions";
   let description = [{

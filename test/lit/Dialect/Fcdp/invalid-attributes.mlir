@@ -568,6 +568,11 @@ module attributes {fcdp.loss_weight = 8} {}
 
 // -----
 
+// expected-error@+1 {{attribute 'fcdp.loss_chunk' must be a string on a module}}
+module attributes {fcdp.loss_chunk = 8} {}
+
+// -----
+
 // expected-error@+1 {{attribute 'fcdp.remat' must be a string on a module}}
 module attributes {fcdp.remat = 8} {}
 

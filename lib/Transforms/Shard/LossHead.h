@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Recognizes the projection to a vocabulary with its cross entropy, forward and
+// backward, in an imported step.
+#pragma once
+
+#include "dialects/Aten/Aten.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <string>
+
+namespace fcdp {
+
+/// A projection and its cross entropy. Values and calls that the step does not
+/// have are null.
+struct LossHead {
+  /// The rows that are projected, the matrix [vocabulary, features], and the
+  /// bias.
+  mlir::Value hidden, weight, bias;
+  /// The words and factors of fcdp.chunked_loss.
+  llvm::SmallVector<llvm::StringRef> steps;
+  llvm::SmallVector<double> factors;
+  mlir::Value labels;
+  int64_t reduction = 1, ignoreIndex = -100;
+  aten::CallOp loss;
+  /// The sums of each row's log-probabilities, for label smoothing.
+  aten::CallOp sums;
+
+  /// The gradients of loss and sums.
+  mlir::Value gradient, sumGradient;
+  aten::CallOp gradHidden, gradWeight, gradBias;
+  /// Operations between the loss and its gradient that compute the gradients
+  /// of loss and sums, in order. They move before the loss.
+  llvm::SmallVector<mlir::Operation *> seeds;
+
+  /// All calls that the chunked loss replaces.
+  llvm::SmallSetVector<mlir::Operation *, 32> calls;
+
+  int64_t getRows() const;
+  int64_t getVocabulary() const;
+};
+
+/// Matches the head around the call `loss` of nll_loss_forward. Returns an
+/// empty text, or the reason why the loss stays whole.
+std::string matchLossHead(aten::CallOp loss, LossHead &head);
+
+} // namespace fcdp

@@ -1,3 +1,13 @@
+# fcdp_list_tables(<path> <macro> <name>...)
+#
+# Writes the header <path> in the folder `generated` of the current binary folder: a use of the macro for each named
+# table of the plan's schema.
+function(fcdp_list_tables path macro)
+  list(TRANSFORM ARGN REPLACE "(.+)" "${macro}(\\1T)\n" OUTPUT_VARIABLE lines)
+  list(JOIN lines "" text)
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/generated/${path} CONTENT "${text}")
+endfunction()
+
 # Makes the target `fcdp_plan_schema`: the headers that FcdpPlanHeader.cmake
 # makes of runtime/plan/Plan.fbs, and FlatBuffers'. A folder that
 # scripts/pack-runtime made has both.

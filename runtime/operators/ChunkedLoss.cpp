@@ -40,7 +40,7 @@ struct LogitStep {
   throw std::runtime_error("expected " + expected + ", got " + got);
 }
 
-std::string describe(const at::Tensor &tensor) {
+std::string spellTensor(const at::Tensor &tensor) {
   std::ostringstream text;
   text << tensor.scalar_type() << ' ' << tensor.sizes();
   return text.str();
@@ -142,12 +142,12 @@ LossShape Chunks::shape() const {
 const ChunkedLoss &checkMatrices(const ChunkedLoss &given) {
   const at::Tensor &hidden = given.hidden, &weight = given.weight;
   if (hidden.dim() != 2 || !at::isFloatingType(hidden.scalar_type()))
-    fail("hidden states [rows, features] of floats", describe(hidden));
+    fail("hidden states [rows, features] of floats", spellTensor(hidden));
   if (weight.dim() != 2 || weight.size(1) != hidden.size(1) ||
       weight.scalar_type() != hidden.scalar_type())
     fail("a weight [vocabulary, features] for hidden states " +
-             describe(hidden),
-         describe(weight));
+             spellTensor(hidden),
+         spellTensor(weight));
   return given;
 }
 
@@ -171,12 +171,12 @@ void Chunks::check() const {
   if (given.labels.dim() != 1 || given.labels.size(0) != rows ||
       given.labels.scalar_type() != at::kLong)
     fail("a label of type i64 for each of " + std::to_string(rows) + " rows",
-         describe(given.labels));
+         spellTensor(given.labels));
   if (given.bias &&
       (given.bias->dim() != 1 || given.bias->size(0) != vocabulary ||
        given.bias->scalar_type() != modelType))
-    fail("a bias for the weight " + describe(given.weight),
-         describe(*given.bias));
+    fail("a bias for the weight " + spellTensor(given.weight),
+         spellTensor(*given.bias));
   if (given.reduction < 0 || given.reduction > 2)
     fail("the reduction 0, 1 or 2", std::to_string(given.reduction));
   if (given.trainsBias && !given.bias)
@@ -198,7 +198,7 @@ void Chunks::checkGradient(const at::Tensor &tensor, bool isByRow) const {
   if (!fits || tensor.scalar_type() != lossType)
     fail(std::string("gradients of the loss as ") +
              (isByRow ? "one number for each row" : "one number"),
-         describe(tensor));
+         spellTensor(tensor));
 }
 
 at::Tensor Chunks::part(int64_t offset, at::IntArrayRef sizes,

@@ -72,7 +72,7 @@ def add_operation(copy: Copy) -> None:
     copy.line("runtime/plan/PlanCheckOps.cpp", "plan::UnscaleGradientsT")
     copy.again("runtime/operators/UnscaleGradients.cpp", r"^class UnscaleGradients final.*?^\};\n\n")
     copy.again("runtime/operators/UnscaleGradients.cpp", r"^PreparedOpPtr prepare\(.*?^\}\n\n")
-    copy.line("runtime/operators/PreparedOp.h", "(UnscaleGradientsT)")
+    copy.line("runtime/operators/CMakeLists.txt", "  UnscaleGradients")
     copy.again("runtime/session/StepProfile.cpp", r"^  [^\n]*\(const plan::UnscaleGradientsT.*?^  \}\n")
     copy.line("lib/Verification/PlanRun.cpp", "(UnscaleGradientsOp)")
     copy.line("lib/Cluster/CostModel.cpp", "Cost costOf(UnscaleGradientsOp")

@@ -16,7 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -180,15 +180,17 @@ SOURCES = {
 }
 
 
-def declare_optimizers(tree: Tree, without: str = "") -> None:
-    """Does as runtime/optimizers/CMakeLists.txt."""
-    text = (tree.root / "runtime/optimizers/CMakeLists.txt").read_text()
-    listed = re.search(r"set\(optimizers(.*?)\)", text, re.DOTALL)
-    assert listed
-    names = [name for name in re.findall(r"(\w+)\.cpp", listed[1]) if name != without]
-    path = tree.build / "runtime/optimizers/generated/optimizers/Optimizers.inc"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"FCDP_OPTIMIZER({name}T)\n" for name in names))
+def list_tables(tree: Tree, without: Collection[str] = ()) -> None:
+    """Does as CMakeLists.txt of operators and optimizers."""
+    for variable, macro in (("operations", "FCDP_OPERATION"), ("optimizers", "FCDP_OPTIMIZER")):
+        folder = "operators" if variable == "operations" else variable
+        text = (tree.root / f"runtime/{folder}/CMakeLists.txt").read_text()
+        listed = re.search(rf"set\({variable}(.*?)\)", text, re.DOTALL)
+        assert listed
+        names = [name.removesuffix(".cpp") for name in listed[1].split()]
+        path = tree.build / f"runtime/{folder}/generated/{folder}/{variable.capitalize()}.inc"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{macro}({name}T)\n" for name in names if name not in without))
 
 
 def check(tree: Tree, library: str, *forgotten: str) -> str:
@@ -215,7 +217,7 @@ def test_additions_compile_and_forgotten_ones_do_not(tree: Tree) -> None:
     for output in sorted(path.name for path in (BUILD / "dialects/Fcdp").glob("*.inc")):
         tree.make(f"dialects/Fcdp/{output}")
     tree.make("generated/plan/Plan_generated.h")
-    declare_optimizers(tree)
+    list_tables(tree)
     for library in SOURCES:
         assert check(tree, library) == ""
 
@@ -226,8 +228,8 @@ def test_additions_compile_and_forgotten_ones_do_not(tree: Tree) -> None:
     assert "expected a row for each residency, in order" in said
     assert "no known conversion from 'fcdp::RescaleGradientsOp' to" in said
 
-    declare_optimizers(tree, without="Tiger")
-    said = check(tree, "runtime/operators", "runtime/operators/PreparedOp.h", "runtime/session/StepProfile.cpp")
+    list_tables(tree, without=("RescaleGradients", "Tiger"))
+    said = check(tree, "runtime/operators", "runtime/session/StepProfile.cpp")
     names = ("operators/PreparedOp", "operators/ShardUpdate", "session/StepProfile")
     assert errors(said) >= {f"runtime/{name}.cpp" for name in names}
     for function, table in (("prepare", "RescaleGradientsT"), ("makeOptimizer", "TigerT")):

@@ -109,10 +109,10 @@ def LossWeight : PipelineOption<
 def LossChunk : PipelineOption<
   "lossChunk", "loss-chunk", CheckedBy<"checkLossChunk">, "\"off\"", "ROWS|auto|off", "off",
   "computes the last projection and the cross entropy over its result in chunks of up to ROWS "
-  "rows (in multiples of 16), "
-  "with their gradients, so that logits are never in memory as a whole; 'auto' does so where "
-  "they have more than 256 MiB, in chunks of up to 32 MiB. Loss and the gradient of the "
-  "projection's input keep their bits, the gradient of its weight is summed over chunks">;
+  "rows (in multiples of 16), with their gradients, so that logits are never in memory as a whole; 'auto' does so where "
+  "they have more than 256 MiB, in chunks of up to 32 MiB. The gradient of the "
+  "projection's weight is summed over chunks. With one thread of a CPU, the loss and the gradient "
+  "of the projection's input keep their bits">;
 def ClipNorm : PipelineOption<
   "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
   "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;

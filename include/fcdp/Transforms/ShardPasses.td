@@ -72,9 +72,9 @@ def ChunkLossPass : FcdpPass<"fcdp-chunk-loss"> {
 
     The pass errs on the side of the whole loss: it changes nothing if logits have
     another user, if classes have weights, if the loss is of images, or if the gradient
-    of the loss depends on its value. A remark says why. Loss and the gradient of the
-    product's input keep their bits. The gradients of weight and bias are sums over
-    chunks, in f32.
+    of the loss depends on its value. A remark says why. With one thread of a CPU, loss
+    and the gradient of the product's input keep their bits. The gradients of weight and
+    bias are sums over chunks, in f32.
 
     With `loss-chunk=ROWS`, chunks have at most ROWS rows, begin at multiples of 16 rows
     (so ROWS is at least 16), and are of almost equal length. With

@@ -9,6 +9,12 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+namespace fcdp {
+/// The preparation of a call alone, which AtenCall.cpp defines.
+PreparedOpPtr prepare(const plan::AtenCallT &op, const char *what,
+                      StepState &state);
+} // namespace fcdp
+
 using namespace fcdp;
 
 namespace {

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Steps stop at gradients that are infinite or NaN, and at no others.
-#include "plan/FakeStep.h"
-#include "step/LocalBackend.h"
-#include "step/Step.h"
-#include "step/StepObject.h"
+#include "step/StepFixture.h"
 
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <gtest/gtest.h>
 #include <limits>
 
 using namespace fcdp;
@@ -22,7 +18,7 @@ constexpr size_t kGradients = 67, kGradientBytes = 4 * kGradients;
 constexpr uint64_t kGradientStride = 320;
 
 /// A step on one rank that has two buckets and never writes their gradients.
-class GradientCheckTest : public ::testing::Test {
+class GradientCheckTest : public StepTest {
 protected:
   GradientCheckTest() {
     for (int64_t i = 0; i < 2; ++i)
@@ -41,22 +37,10 @@ protected:
              test::state("grad", "f32",
                          device(i * kGradientStride, kGradientBytes))}},
            {"sharding", "world"}});
-    fake.plan["buffers"].push_back({{"name", "one"},
-                                    {"shape", Json::array()},
-                                    {"dtype", "f32"},
-                                    {"persistent", false},
-                                    {"mutable", false},
-                                    {"constant_offset", 0}});
-    fake.constants = {0, 0, 0x80, 0x3f}; // 1.0f
-    size_t slot = fake.slot({{"kind", "buffer"}, {"index", 0}});
-    fake.add("only_microbatch",
-             {{"kind", "loss"}, {"slot", slot}, {"free", Json::array()}});
-    object = std::make_unique<StepObject>(fake.build(folder));
-    const StepPlan &plan = object->plan();
-    backend = std::make_unique<LocalBackend>(plan.deviceBytes, plan.hostBytes);
+    addLoss();
     StepSetup setup;
     setup.onNonfinite = OnNonfinite::Stop;
-    step = std::make_unique<Step>(*object, *backend, setup);
+    load(setup);
   }
 
   /// Returns the bucket that a step names if one of the gradients of `bucket`
@@ -71,16 +55,9 @@ protected:
       std::memcpy(backend->deviceBase() + i * kGradientStride, gradients.data(),
                   kGradientBytes);
     }
-    step->run([](int64_t) {});
-    step->losses();
+    run();
     return step->nonfiniteGradient();
   }
-
-  TemporaryFolder folder;
-  FakeStep fake;
-  std::unique_ptr<StepObject> object;
-  std::unique_ptr<LocalBackend> backend;
-  std::unique_ptr<Step> step;
 };
 
 TEST_F(GradientCheckTest, NamesTheBucketOfTheGradient) {

@@ -13,11 +13,11 @@ namespace fcdp::test {
 /// A step under construction, and running on one rank.
 class StepTest : public ::testing::Test {
 protected:
-  void load() {
+  void load(const StepSetup &setup = {}) {
     object = std::make_unique<StepObject>(fake.build(folder));
     const StepPlan &m = object->plan();
     backend = std::make_unique<LocalBackend>(m.deviceBytes, m.hostBytes);
-    step = std::make_unique<Step>(*object, *backend, StepSetup{});
+    step = std::make_unique<Step>(*object, *backend, setup);
   }
 
   /// One bucket of four elements with its states from byte 0 on.

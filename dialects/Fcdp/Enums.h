@@ -36,6 +36,18 @@ enum class CollectiveKind { allGather, reduceScatter };
 inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::allGather, CollectiveKind::reduceScatter};
 
+/// The kinds of work that operations do.
+enum class WorkKind : uint8_t {
+  none,
+  operators,  ///< an ATen operator
+  memory,     ///< only accesses the device's memory
+  collective, ///< sends over links between ranks
+  copy,       ///< copies to or from host memory
+  update,     ///< the optimizer's update
+  agreement,  ///< works on all gradients, for which ranks exchange numbers
+  hostUpdate, ///< an update of states in host memory
+};
+
 /// Returns the names of collectives in profiles: one for each kind and each
 /// form in which it may send values.
 llvm::ArrayRef<std::string> getCollectiveNames();

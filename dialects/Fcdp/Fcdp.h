@@ -47,6 +47,13 @@ class TakesNoTime : public mlir::OpTrait::TraitBase<ConcreteType, TakesNoTime> {
 template <typename ConcreteType>
 class RunsNothing : public mlir::OpTrait::TraitBase<ConcreteType, RunsNothing> {
 };
+template <WorkKind kind>
+struct Works {
+  template <typename ConcreteType>
+  struct Impl : mlir::OpTrait::TraitBase<ConcreteType, Impl> {
+    static constexpr WorkKind getWorkKind() { return kind; }
+  };
+};
 template <typename ConcreteType>
 class OrdersStreams
     : public mlir::OpTrait::TraitBase<ConcreteType, OrdersStreams> {};

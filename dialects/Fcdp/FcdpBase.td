@@ -29,6 +29,11 @@ def TakesNoTime : Fcdp_Trait<"TakesNoTime">;
 /// The plan for the runtime has no operation for this one: it declares memory,
 /// refers to it, or says when it is free.
 def RunsNothing : Fcdp_Trait<"RunsNothing">;
+/// The kind of work of an operation that takes time, a case of WorkKind.
+class Fcdp_Work<string kind>
+    : ParamNativeOpTrait<"Works", "::fcdp::WorkKind::" # kind> {
+  let cppNamespace = "::fcdp";
+}
 /// The operation orders streams, and accesses no value.
 def OrdersStreams : Fcdp_Trait<"OrdersStreams">;
 
@@ -59,6 +64,7 @@ class Fcdp_UserOp<string mnemonic, list<Trait> traits>
 /// A collective. Its interface verifies the symbols that it refers to.
 class Fcdp_CollectiveOp<string mnemonic, list<Trait> traits>
     : Fcdp_Op<mnemonic, !listconcat(
-        [SymbolUserOpInterface, CollectiveOpInterface], traits)>;
+        [SymbolUserOpInterface, CollectiveOpInterface, Fcdp_Work<"collective">],
+        traits)>;
 
 #endif // FCDP_FCDP_BASE

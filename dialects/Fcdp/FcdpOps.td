@@ -122,7 +122,7 @@ def Fcdp_LossOp : Fcdp_Op<"loss", !listconcat(
 }
 
 def Fcdp_WriteBufferOp : Fcdp_UserOp<"write_buffer", !listconcat(
-    [RunsOperators], Always)> {
+    [RunsOperators, Fcdp_Work<"memory">], Always)> {
   let summary = "assign the next value of a buffer";
   let description = [{
     Example:
@@ -188,7 +188,8 @@ def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", !listconcat(
 }
 
 def Fcdp_CastShardOp : Fcdp_Op<"cast_shard", !listconcat(
-    [Pure, FetchOpInterface, BufferedOpInterface], FromSharded)> {
+    [Pure, FetchOpInterface, BufferedOpInterface, Fcdp_Work<"memory">],
+    FromSharded)> {
   let summary = "convert a shard to another type";
   let description = [{
     Rounds to nearest even. A cast before a gather gives the same result as one
@@ -376,7 +377,8 @@ def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat(
 }
 
 def Fcdp_PackOp : Fcdp_UserOp<"pack", !listconcat(
-    [BufferedOpInterface, StorageOpInterface, RunsOperators], FromSharded)> {
+    [BufferedOpInterface, StorageOpInterface, RunsOperators,
+     Fcdp_Work<"memory">], FromSharded)> {
   let summary = "copy gradients to their places in a bucket";
   let description = [{
     Values of another type than the bucket's `reduce` are converted to it, rounded
@@ -425,7 +427,7 @@ def Fcdp_PackOp : Fcdp_UserOp<"pack", !listconcat(
 
 def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
     [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>, StreamedOpInterface,
-     StorageOpInterface], FromSharded)> {
+     StorageOpInterface, Fcdp_Work<"memory">], FromSharded)> {
   let summary = "accumulate a gradient";
   let description = [{
     `overwrite` starts a new accumulation. If `target` is a bucket, the accumulator is
@@ -467,7 +469,8 @@ def Fcdp_AccumulateOp : Fcdp_UserOp<"accumulate", !listconcat(
 }
 
 def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
-    [Pure, AllTypesMatch<["sum", "value", "result"]>, BufferedOpInterface],
+    [Pure, AllTypesMatch<["sum", "value", "result"]>, BufferedOpInterface,
+     Fcdp_Work<"memory">],
     FromSharded)> {
   let summary = "add gradients to an accumulator from host memory";
   let description = [{
@@ -491,7 +494,7 @@ def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
 }
 
 def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
-    [StorageOpInterface, RunsOperators], FromSharded)> {
+    [StorageOpInterface, RunsOperators, Fcdp_Work<"update">], FromSharded)> {
   let summary = "update this rank's shard with the optimizer";
   let description = [{
     Multiplies the accumulated gradient by `scale` (1 / (ranks x micro-batches)
@@ -526,7 +529,7 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
 def Fcdp_UnscaleGradientsOp : Fcdp_Op<"unscale_gradients", !listconcat(
     [MemoryEffects<[MemRead<State>, MemRead<Accumulator>,
                     MemWrite<Accumulator>]>,
-     RunsOperators], FromSharded)> {
+     RunsOperators, Fcdp_Work<"agreement">], FromSharded)> {
   let summary = "divide all gradients by the loss scale";
   let description = [{
     The accumulated gradients of all trained parameters are divided by the value of
@@ -543,7 +546,7 @@ def Fcdp_UnscaleGradientsOp : Fcdp_Op<"unscale_gradients", !listconcat(
 
 def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
     [MemoryEffects<[MemRead<Accumulator>, MemWrite<Accumulator>]>,
-     RunsOperators], FromSharded)> {
+     RunsOperators, Fcdp_Work<"agreement">], FromSharded)> {
   let summary = "clip the norm of all gradients";
   let description = [{
     The norm of the accumulated gradients of all trained parameters, over all ranks, is
@@ -565,7 +568,8 @@ def Fcdp_ClipGradientsOp : Fcdp_Op<"clip_gradients", !listconcat(
 }
 
 def Fcdp_OuterDifferenceOp : Fcdp_UserOp<"outer_difference", !listconcat(
-    [BufferedOpInterface, StorageOpInterface], FromSharded)> {
+    [BufferedOpInterface, StorageOpInterface, Fcdp_Work<"hostUpdate">],
+    FromSharded)> {
   let summary = "subtract a node's parameters from the outer parameters";
   let description = [{
     The result is the state `outer` minus the state `master` or, without a master, minus
@@ -591,7 +595,7 @@ def Fcdp_OuterDifferenceOp : Fcdp_UserOp<"outer_difference", !listconcat(
 }
 
 def Fcdp_OuterUpdateOp : Fcdp_UserOp<"outer_update", !listconcat(
-    [StorageOpInterface], FromSharded)> {
+    [StorageOpInterface, Fcdp_Work<"hostUpdate">], FromSharded)> {
   let summary = "update the outer parameters, from which nodes go on";
   let description = [{
     `value` is the sum of the nodes' differences. The gradient is `scale` times `value`,
@@ -618,7 +622,7 @@ def Fcdp_OuterUpdateOp : Fcdp_UserOp<"outer_update", !listconcat(
 }
 
 def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
-    [StreamedOpInterface, StorageOpInterface], FromSharded)> {
+    [StreamedOpInterface, StorageOpInterface, Fcdp_Work<"copy">], FromSharded)> {
   let summary = "store this rank's node slice of a bucket in host memory";
   let description = [{
     The value is a slice of a gathered bucket or of a gradient accumulator.
@@ -644,7 +648,7 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
 
 def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
     [FetchOpInterface, StreamedOpInterface, BufferedOpInterface,
-     StorageOpInterface], FromSharded)> {
+     StorageOpInterface, Fcdp_Work<"copy">], FromSharded)> {
   let summary = "load this rank's node slice of a bucket from host memory";
   let description = [{
     A slice of a gradient accumulator is loaded for an addition to it. With `into` the

@@ -301,4 +301,9 @@ PreparedOpPtr prepare(const plan::AtenCallT &call, const char *, StepState &) {
   return std::make_unique<AtenCall>(call);
 }
 
+/// An operator's entry has its name and the types of its operands.
+std::optional<uint64_t> countBytes(const plan::AtenCallT &, const StepPlan &) {
+  return {};
+}
+
 } // namespace fcdp

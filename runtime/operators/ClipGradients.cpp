@@ -102,4 +102,9 @@ PreparedOpPtr prepare(const plan::ClipGradientsT &op, const char *what,
   return std::make_unique<ClipGradients>(op, what, state);
 }
 
+std::optional<uint64_t> countBytes(const plan::ClipGradientsT &,
+                                   const StepPlan &plan) {
+  return plan.gradientBytes();
+}
+
 } // namespace fcdp

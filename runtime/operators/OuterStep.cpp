@@ -127,4 +127,14 @@ PreparedOpPtr prepare(const plan::OuterUpdateT &op, const char *,
   return std::make_unique<OuterUpdate>(op, state);
 }
 
+std::optional<uint64_t> countBytes(const plan::OuterDifferenceT &,
+                                   const StepPlan &) {
+  return {};
+}
+
+std::optional<uint64_t> countBytes(const plan::OuterUpdateT &,
+                                   const StepPlan &) {
+  return {};
+}
+
 } // namespace fcdp

@@ -3,12 +3,14 @@
 
 namespace fcdp {
 
-/// Declares an overload for each table that CMakeLists.txt lists, which is
+/// Declares two overloads for each table that CMakeLists.txt lists, which are
 /// defined beside the operation's class. `what` is the operation's name in
-/// messages. The visitor below does not compile without a table's overload.
+/// messages. The visitors below do not compile without a table's overloads.
 #define FCDP_OPERATION(Table)                                                  \
   PreparedOpPtr prepare(const plan::Table &op, const char *what,               \
-                        StepState &state);
+                        StepState &state);                                     \
+  std::optional<uint64_t> countBytes(const plan::Table &op,                    \
+                                     const StepPlan &plan);
 #include "operators/Operations.inc"
 #undef FCDP_OPERATION
 
@@ -18,6 +20,12 @@ PreparedOpPtr prepare(const plan::EventT &op,
 PreparedOpPtr prepare(const plan::EventT &op,
                       plan::Kind<plan::OpBody::wait> kind, StepState &state);
 
+/// Records and waits take no time.
+static std::optional<uint64_t> countBytes(const plan::EventT &,
+                                          const StepPlan &) {
+  return {};
+}
+
 PreparedOpPtr prepare(const plan::OpT &op, const char *what, StepState &state) {
   return plan::visit(op.body, [&](const auto &table, auto kind) {
     if constexpr (requires { prepare(table, kind, state); })
@@ -25,6 +33,14 @@ PreparedOpPtr prepare(const plan::OpT &op, const char *what, StepState &state) {
     else
       return prepare(table, what, state);
   });
+}
+
+std::optional<uint64_t> countProfiledBytes(const plan::OpT &op,
+                                           const StepPlan &plan) {
+  return plan::visit(op.body,
+                     [&](const auto &table) -> std::optional<uint64_t> {
+                       return countBytes(table, plan);
+                     });
 }
 
 } // namespace fcdp

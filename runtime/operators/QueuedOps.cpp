@@ -124,4 +124,19 @@ PreparedOpPtr prepare(const plan::EventT &op, plan::Kind<plan::OpBody::wait>,
   return std::make_unique<Wait>(op);
 }
 
+std::optional<uint64_t> countBytes(const plan::AllGatherT &op,
+                                   const StepPlan &) {
+  return op.in.bytes();
+}
+
+std::optional<uint64_t> countBytes(const plan::ReduceScatterT &op,
+                                   const StepPlan &plan) {
+  return op.in.bytes() / plan.ranks(toAxis(op.axis));
+}
+
+std::optional<uint64_t> countBytes(const plan::CacheCopyT &op,
+                                   const StepPlan &) {
+  return op.in.bytes();
+}
+
 } // namespace fcdp

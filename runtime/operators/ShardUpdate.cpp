@@ -187,4 +187,10 @@ PreparedOpPtr prepare(const plan::ShardUpdateT &op, const char *,
   return std::make_unique<ShardUpdate>(op, state);
 }
 
+std::optional<uint64_t> countBytes(const plan::ShardUpdateT &op,
+                                   const StepPlan &plan) {
+  const plan::BucketT &bucket = *plan.buckets[op.bucket];
+  return bucket.shardElements * byteSize(toDType(bucket.storage));
+}
+
 } // namespace fcdp

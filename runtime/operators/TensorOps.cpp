@@ -185,4 +185,36 @@ PreparedOpPtr prepare(const plan::AddT &op, const char *, StepState &state) {
   return std::make_unique<Add>(op, state);
 }
 
+std::optional<uint64_t> countBytes(const plan::WriteBufferT &,
+                                   const StepPlan &) {
+  return {};
+}
+
+std::optional<uint64_t> countBytes(const plan::LossT &, const StepPlan &) {
+  return {};
+}
+
+std::optional<uint64_t> countBytes(const plan::CastT &op, const StepPlan &) {
+  return op.out.bytes();
+}
+
+std::optional<uint64_t> countBytes(const plan::AccumulateT &op,
+                                   const StepPlan &) {
+  return op.out.bytes();
+}
+
+std::optional<uint64_t> countBytes(const plan::AddT &op, const StepPlan &) {
+  return op.out.bytes();
+}
+
+std::optional<uint64_t> countBytes(const plan::PackBucketT &op,
+                                   const StepPlan &plan) {
+  uint64_t bytes = 0;
+  for (const plan::Buf &buf : op.zero)
+    bytes += buf.bytes();
+  for (const plan::PackMember &member : op.members)
+    bytes += plan.slots[member.planned()]->buf->bytes();
+  return bytes;
+}
+
 } // namespace fcdp

@@ -62,4 +62,9 @@ PreparedOpPtr prepare(const plan::UnscaleGradientsT &, const char *what,
   return std::make_unique<UnscaleGradients>(what, state);
 }
 
+std::optional<uint64_t> countBytes(const plan::UnscaleGradientsT &,
+                                   const StepPlan &plan) {
+  return plan.gradientBytes();
+}
+
 } // namespace fcdp

@@ -257,6 +257,14 @@ std::vector<size_t> StepPlan::stateBuffers() const {
   return states;
 }
 
+uint64_t StepPlan::gradientBytes() const {
+  uint64_t elements = 0;
+  for (const auto &bucket : buckets)
+    if (bucket->trainable)
+      elements += bucket->shardElements;
+  return elements * sizeof(float);
+}
+
 uint32_t StepPlan::ranks(AxisId axis) const {
   switch (axis) {
   case AxisId::Node:

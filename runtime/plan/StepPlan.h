@@ -220,6 +220,8 @@ struct StepPlan : plan::PlanT {
   bool overlapsOuter() const { return outer && outer->overlap; }
   /// Returns the number of ranks on an axis.
   uint32_t ranks(AxisId axis) const;
+  /// Returns the bytes in f32 of the gradients that a rank owns.
+  uint64_t gradientBytes() const;
   /// Returns whether losses are scaled.
   bool scalesLoss() const { return uses(plan::OpBody::unscale_gradients); }
   /// Returns whether losses are weighted by an input, `lossWeight`.

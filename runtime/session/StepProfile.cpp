@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session/StepProfile.h"
 
+#include "operators/PreparedOp.h"
 #include "session/OverRanks.h"
 
 #include <algorithm>
@@ -57,70 +58,6 @@ bool isCollective(const plan::OpT &op) {
          op.body.type == plan::OpBody::reduce_scatter;
 }
 
-/// Returns the bytes that distinguish operations other than ATen calls; see
-/// docs/profile.md. None for operations that are not profiled.
-struct SizeOf {
-  const StepPlan &plan;
-
-  std::optional<uint64_t> operator()(const plan::AtenCallT &) const {
-    return {};
-  }
-  std::optional<uint64_t> operator()(const plan::WriteBufferT &) const {
-    return {};
-  }
-  std::optional<uint64_t> operator()(const plan::LossT &) const { return {}; }
-  std::optional<uint64_t> operator()(const plan::EventT &) const { return {}; }
-  std::optional<uint64_t> operator()(const plan::OuterDifferenceT &) const {
-    return {};
-  }
-  std::optional<uint64_t> operator()(const plan::OuterUpdateT &) const {
-    return {};
-  }
-  std::optional<uint64_t> operator()(const plan::AllGatherT &op) const {
-    return op.in.bytes();
-  }
-  std::optional<uint64_t> operator()(const plan::ReduceScatterT &op) const {
-    return op.in.bytes() / plan.ranks(toAxis(op.axis));
-  }
-  std::optional<uint64_t> operator()(const plan::CacheCopyT &op) const {
-    return op.in.bytes();
-  }
-  std::optional<uint64_t> operator()(const plan::CastT &op) const {
-    return op.out.bytes();
-  }
-  std::optional<uint64_t> operator()(const plan::AccumulateT &op) const {
-    return op.out.bytes();
-  }
-  std::optional<uint64_t> operator()(const plan::AddT &op) const {
-    return op.out.bytes();
-  }
-  std::optional<uint64_t> operator()(const plan::PackBucketT &op) const {
-    uint64_t bytes = 0;
-    for (const plan::Buf &buf : op.zero)
-      bytes += buf.bytes();
-    for (const plan::PackMember &member : op.members)
-      bytes += plan.slots[member.planned()]->buf->bytes();
-    return bytes;
-  }
-  std::optional<uint64_t> operator()(const plan::ShardUpdateT &op) const {
-    const plan::BucketT &bucket = *plan.buckets[op.bucket];
-    return bucket.shardElements * byteSize(toDType(bucket.storage));
-  }
-  std::optional<uint64_t> operator()(const plan::ClipGradientsT &) const {
-    return ofGradients();
-  }
-  std::optional<uint64_t> operator()(const plan::UnscaleGradientsT &) const {
-    return ofGradients();
-  }
-  uint64_t ofGradients() const {
-    uint64_t elements = 0;
-    for (const auto &bucket : plan.buckets)
-      if (bucket->trainable)
-        elements += bucket->shardElements;
-    return elements * sizeof(float);
-  }
-};
-
 /// Returns the seconds of `span` in which `others`, which do not overlap each
 /// other, run.
 double overlapOf(const Span &span, const std::vector<Span> &others) {
@@ -146,7 +83,7 @@ size_t StepProfile::getEntry(const plan::OpT &op,
     keys["kind"] = operationKind(op);
     if (isCollective(op))
       keys["axis"] = name(*axisOf(op));
-    keys["bytes"] = *plan::visit(op.body, SizeOf{plan});
+    keys["bytes"] = *countProfiledBytes(op, plan);
   }
   auto [found, isNew] = indices.try_emplace(keys.dump(), entries.size());
   if (isNew)
@@ -163,7 +100,7 @@ void StepProfile::measureCompute(const StepRecorder &recorder,
     const plan::OpT &op = *plan.ops[issues[i].op];
     waits += op.body.type == plan::OpBody::wait;
     const std::string &key = recorder.getKey(issues[i].op);
-    if (key.empty() && !plan::visit(op.body, SizeOf{plan}))
+    if (key.empty() && !countProfiledBytes(op, plan))
       continue;
     samples.push_back({getEntry(op, key), spans[i].end - spans[i].begin,
                        axisOf(op), true, waits});

@@ -72,12 +72,11 @@ def add_operation(copy: Copy) -> None:
     copy.line("runtime/plan/PlanCheckOps.cpp", "plan::UnscaleGradientsT")
     copy.again("runtime/operators/UnscaleGradients.cpp", r"^class UnscaleGradients final.*?^\};\n\n")
     copy.again("runtime/operators/UnscaleGradients.cpp", r"^PreparedOpPtr prepare\(.*?^\}\n\n")
+    copy.again("runtime/operators/UnscaleGradients.cpp", r"^std::optional<uint64_t> countBytes\(.*?^\}\n\n")
     copy.line("runtime/operators/CMakeLists.txt", "  UnscaleGradients")
-    copy.again("runtime/session/StepProfile.cpp", r"^  [^\n]*\(const plan::UnscaleGradientsT.*?^  \}\n")
     copy.line("lib/Verification/PlanRun.cpp", "(UnscaleGradientsOp)")
     copy.line("lib/Cluster/CostModel.cpp", "Cost costOf(UnscaleGradientsOp")
     copy.again("lib/Cluster/CostModel.cpp", r"^Cost Estimator::costOf\(UnscaleGradientsOp.*?^\}\n\n")
-    copy.line("lib/Cluster/WorkKind.cpp", "(UnscaleGradientsOp)")
 
 
 def add_optimizer(copy: Copy) -> None:

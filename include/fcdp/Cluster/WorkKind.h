@@ -4,22 +4,11 @@
 // says on which figures of a cluster their costs may depend.
 #pragma once
 
+#include "dialects/Fcdp/Enums.h"
+
 #include "mlir/IR/Operation.h"
 
-#include <cstdint>
-
 namespace fcdp {
-
-enum class WorkKind : uint8_t {
-  none,
-  operators,   ///< an ATen operator
-  memory,      ///< only accesses the device's memory
-  collective,  ///< sends over links between ranks
-  copy,        ///< copies to or from host memory
-  update,      ///< the optimizer's update
-  agreement,   ///< works on all gradients, for which ranks exchange numbers
-  outerUpdate, ///< works on outer states, which are in host memory
-};
 
 /// Returns the kind of an operation of any dialect; `none` if it takes no time.
 WorkKind getWorkKind(mlir::Operation *op);

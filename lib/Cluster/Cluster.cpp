@@ -79,6 +79,18 @@ static llvm::Error checkLink(const Cluster &cluster, llvm::StringRef name,
   return llvm::Error::success();
 }
 
+static llvm::Error checkMessages(const MessageRates &rates) {
+  for (auto [key, value, isBits] : MessageRates::getFigures()) {
+    std::string name = (llvm::Twine(MessageRates::kKey) + "." + key).str();
+    if (llvm::Error error = checkPositive(name, rates.*value))
+      return error;
+    if (isBits && rates.*value > 16)
+      return llvm::createStringError(llvm::formatv(
+          "expected '{0}' to be at most 16, got {1}", name, rates.*value));
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error Cluster::check() const {
   // MPI and NCCL count ranks with 31 bits.
   if (nodes <= 0 || ranksPerNode <= 0 ||
@@ -99,10 +111,7 @@ llvm::Error Cluster::check() const {
            {"device.memory_efficiency", device.memoryEfficiency},
            {"host.memory", host.memory},
            {"host.memory_bandwidth", host.memoryBandwidth.value_or(1)},
-           {"host.numa_nodes", host.numaNodes},
-           {"codec.rate", codec.rate},
-           {"codec.delta_bits", codec.deltaBits},
-           {"codec.coded_bits", codec.codedBits}})
+           {"host.numa_nodes", host.numaNodes}})
     if (llvm::Error error = checkPositive(field, value))
       return error;
   for (auto [field, share] :
@@ -111,11 +120,8 @@ llvm::Error Cluster::check() const {
     if (share > 1)
       return llvm::createStringError(llvm::formatv(
           "expected 'device.{0}' to be at most 1, got {1}", field, share));
-  for (auto [field, bits] : {std::pair("delta_bits", codec.deltaBits),
-                             std::pair("coded_bits", codec.codedBits)})
-    if (bits > 16)
-      return llvm::createStringError(llvm::formatv(
-          "expected 'codec.{0}' to be at most 16, got {1}", field, bits));
+  if (llvm::Error error = checkMessages(messages))
+    return error;
   if (!std::isfinite(device.launchLatency) || device.launchLatency < 0)
     return llvm::createStringError(
         llvm::formatv("expected 'device.launch_latency' to be 0 or more, got "

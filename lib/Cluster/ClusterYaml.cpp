@@ -116,11 +116,10 @@ struct MappingTraits<Link> {
   }
 };
 template <>
-struct MappingTraits<Codec> {
-  static void mapping(IO &io, Codec &codec) {
-    mapWithDefault<Positive>(io, "rate", codec.rate);
-    mapWithDefault<Positive>(io, "delta_bits", codec.deltaBits);
-    mapWithDefault<Positive>(io, "coded_bits", codec.codedBits);
+struct MappingTraits<MessageRates> {
+  static void mapping(IO &io, MessageRates &rates) {
+    for (const MessageRates::Figure &figure : MessageRates::getFigures())
+      mapWithDefault<Positive>(io, figure.key, rates.*figure.value);
   }
 };
 template <>
@@ -161,7 +160,7 @@ struct MappingTraits<Cluster> {
     io.mapOptional("collectives", cluster.collectives);
     cluster.collectives.ranksPerNode = cluster.ranksPerNode;
     io.mapOptional("flat_collectives", cluster.flatCollectives);
-    io.mapOptional("codec", cluster.codec);
+    io.mapOptional(MessageRates::kKey, cluster.messages);
     io.mapOptional("fusion", cluster.fusion);
     io.mapOptional("local_sums", cluster.localSums);
     mapWithDefault<FromZeroToTwo>(io, "expert_skew", cluster.expertSkew);

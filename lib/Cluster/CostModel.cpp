@@ -2,9 +2,10 @@
 
 #include "fcdp/Cluster/CostModel.h"
 
+#include "CollectiveEstimate.h"
+#include "MeasuredCost.h"
 #include "dialects/Fcdp/OpList.h"
 #include "dialects/Fcdp/Tiers.h"
-#include "dialects/Fcdp/Wires.h"
 #include "fcdp/Cluster/FusedTraffic.h"
 #include "fcdp/Cluster/LocalSumTraffic.h"
 #include "fcdp/Cluster/OperatorCost.h"
@@ -17,58 +18,6 @@ using namespace fcdp;
 
 /// Gradients are summed in f32.
 static constexpr int64_t kGradientBytes = 4;
-
-/// Returns `estimate` with a total of `seconds`. The latency stays, and the
-/// rest is time of the link. The cost demands no memory bandwidth, because the
-/// measured time already includes contention for memory.
-static Cost withTotal(Cost estimate, double seconds) {
-  double latency = std::min(estimate.latency, seconds);
-  return {estimate.resource,   latency, seconds - latency, 0, 0,
-          estimate.processors, 0};
-}
-
-/// Returns the profile's cost of `kind` or, if it has none, `estimate(bytes)`.
-static Cost measure(const Cluster &cluster, llvm::StringRef kind, double bytes,
-                    llvm::function_ref<Cost(double)> estimate) {
-  Cost estimated = estimate(bytes);
-  if (!cluster.profile)
-    return estimated;
-  auto found = cluster.profile->operations.find(kind.str());
-  if (found == cluster.profile->operations.end())
-    return estimated;
-  return withTotal(estimated,
-                   readCurve(found->second, bytes, [&](double other) {
-                     return estimate(other).getTotal();
-                   }));
-}
-
-/// Does the same for a collective, whose kernel occupies processors. Its
-/// measured times apply only to jobs of the same shape. They may be too short:
-/// the rank that comes last finds data that the others have already sent into
-/// the buffers of its sockets. So the link's bandwidth remains a bound, unless
-/// messages are coded, whose bytes are only assumed.
-static Cost measureOver(const Cluster &cluster, llvm::StringRef kind,
-                        llvm::StringRef axis, double bytes,
-                        llvm::function_ref<Cost(double)> estimate) {
-  const Profile *profile = cluster.profile.get();
-  bool isMeasured = profile && profile->nodes == cluster.nodes &&
-                    profile->ranksPerNode == cluster.ranksPerNode;
-  Cost cost = isMeasured
-                  ? measure(cluster, (kind + " " + axis).str(), bytes, estimate)
-                  : estimate(bytes);
-  if (isMeasured && (kind == "all_gather" || kind == "reduce_scatter"))
-    cost.seconds = std::max(cost.seconds, estimate(bytes).seconds);
-  // A profile's compute times already include the processors that collectives
-  // occupied.
-  if (!profile) {
-    const Link &link =
-        cluster.links[cost.resource == Resource::inter ? LinkId::Inter
-                                                       : LinkId::Intra];
-    cost.processors =
-        link.collectiveShare.value_or(cluster.device.collectiveShare);
-  }
-  return cost;
-}
 
 namespace {
 /// Computes the cost of one operation.
@@ -233,14 +182,9 @@ Cost Estimator::costOf(CollectiveOpInterface collective) const {
                : model.costOfFlatGather(part);
   Axis axis = getAxis(collective.getAxes());
   int64_t ranks = getRanks(axis);
-  if (collective.isCoded())
-    return isReduction ? model.costOfCodedReduction(
-                             ranks, part / ranks,
-                             elementBytes(cast<RankedTensorType>(
-                                              collective.getInput().getType())
-                                              .getElementType()),
-                             collective.getWire())
-                       : model.costOfDeltaGather(ranks, part);
+  if (std::optional<Cost> cost =
+          costOfMessages(cluster, collective, ranks, part))
+    return *cost;
   return isReduction ? model.costOfReduction(axis, ranks, part / ranks)
                      : model.costOfGather(axis, ranks, part);
 }
@@ -410,82 +354,6 @@ Cost CostModel::costOf(Operation *op) const {
   return Estimator(*this).estimate(op);
 }
 
-/// Returns the seconds of device memory traffic of an exchange: sent bytes are
-/// read and received bytes are written.
-static double timeOfExchange(const Device &device, int64_t ranks,
-                             double partBytes) {
-  return device.getMemoryTime(2 * (ranks - 1) * partBytes);
-}
-
-static Cost estimateLink(const Cluster &cluster, Axis axis, int64_t ranks,
-                         double partBytes) {
-  bool isNode = axis == Axis::node;
-  TransferCost transfer = costOfDirect(
-      cluster, cluster.links[isNode ? LinkId::Inter : LinkId::Intra], ranks,
-      partBytes);
-  return {isNode ? Resource::inter : Resource::intra, transfer.latency,
-          transfer.seconds, timeOfExchange(cluster.device, ranks, partBytes)};
-}
-
-static Cost estimateFlatLinks(const Cluster &cluster, double partBytes) {
-  FlatCost flat = cluster.flatCollectives == FlatCollectives::ring
-                      ? costOfFlatRing(cluster, partBytes)
-                      : costOfFlatDirect(cluster, partBytes);
-  double memory =
-      timeOfExchange(cluster.device, cluster.getWorldSize(), partBytes);
-  if (flat.inter >= flat.intra)
-    return {Resource::inter, flat.latency, flat.inter, memory};
-  return {Resource::intra, flat.latency, flat.intra, memory};
-}
-
-/// Adds the time of the sum that follows when all parts have arrived. Its
-/// memory traffic is counted during the transfer.
-static Cost withSum(Cost gather, const Device &device, int64_t ranks,
-                    double partBytes) {
-  double sum = costOfSum(device, ranks, partBytes);
-  gather.latency += sum;
-  gather.deviceMemory += sum;
-  return gather;
-}
-
-/// Estimates a collective in one step over `set`. If the tables of measured
-/// collectives have it, they determine its time, which for a reduction includes
-/// the sum. Otherwise `byLinks` gives the cost of a gather.
-static Cost estimateCollective(const Cluster &cluster, RankSet set,
-                               CollectiveKind kind, int64_t ranks,
-                               double partBytes, Resource resource,
-                               llvm::function_ref<Cost()> byLinks) {
-  bool isSum = kind == CollectiveKind::reduceScatter;
-  auto measured = costOfMeasured(cluster, set, kind, ranks, partBytes);
-  if (!measured)
-    return isSum ? withSum(byLinks(), cluster.device, ranks, partBytes)
-                 : byLinks();
-  double memory = timeOfExchange(cluster.device, ranks, partBytes);
-  if (isSum)
-    memory += costOfSum(cluster.device, ranks, partBytes);
-  return {resource, measured->latency, measured->seconds, memory};
-}
-
-static Cost estimateOverAxis(const Cluster &cluster, Axis axis,
-                             CollectiveKind kind, int64_t ranks,
-                             double partBytes) {
-  bool isNode = axis == Axis::node;
-  return estimateCollective(
-      cluster, isNode ? RankSet::node : RankSet::local, kind, ranks, partBytes,
-      isNode ? Resource::inter : Resource::intra,
-      [&] { return estimateLink(cluster, axis, ranks, partBytes); });
-}
-
-static Cost estimateFlat(const Cluster &cluster, CollectiveKind kind,
-                         double partBytes) {
-  Resource resource = isLimitedByNetwork(cluster, kind, partBytes)
-                          ? Resource::inter
-                          : Resource::intra;
-  return estimateCollective(
-      cluster, RankSet::world, kind, cluster.getWorldSize(), partBytes,
-      resource, [&] { return estimateFlatLinks(cluster, partBytes); });
-}
-
 /// Estimates a copy of `bytes` per rank between host and device. Its time is
 /// the longer one of the link's and the host memory's.
 static Cost estimateCopy(const Cluster &cluster, Resource resource,
@@ -512,48 +380,6 @@ Cost CostModel::costOfReduction(Axis axis, int64_t ranks,
                                                CollectiveKind::reduceScatter,
                                                ranks, bytes);
                      });
-}
-
-/// Adds the time in which the rank codes `coded` parts and decodes one part
-/// from each other rank. Nothing is sent during that time.
-static Cost withCodec(Cost transfer, const Codec &codec, int64_t coded,
-                      int64_t ranks, double partBytes) {
-  transfer.latency += double(coded + ranks - 1) * partBytes / codec.rate;
-  return transfer;
-}
-
-Cost CostModel::costOfDeltaGather(int64_t ranks, double partBytes) const {
-  const Codec &codec = cluster.codec;
-  return measureOver(
-      cluster, getCollectiveName(CollectiveKind::allGather, Wire::delta),
-      stringifyAxis(Axis::node), partBytes, [&](double bytes) {
-        Cost transfer =
-            estimateOverAxis(cluster, Axis::node, CollectiveKind::allGather,
-                             ranks, bytes * codec.deltaBits / 16);
-        return withCodec(transfer, codec, 1, ranks, bytes);
-      });
-}
-
-/// Returns the bits of a message for each value of `bits` bits.
-static double getMessageBits(const Codec &codec, Wire wire, double bits) {
-  // The exponent is coded; the other bits of a wider value are sent unchanged.
-  return getFixedBits(wire).value_or(codec.codedBits + bits - 16);
-}
-
-Cost CostModel::costOfCodedReduction(int64_t ranks, double partBytes,
-                                     int64_t elementBytes, Wire wire) const {
-  const Codec &codec = cluster.codec;
-  double bits = 8.0 * static_cast<double>(elementBytes);
-  double share = getMessageBits(codec, wire, bits) / bits;
-  return measureOver(
-      cluster, getCollectiveName(CollectiveKind::reduceScatter, wire),
-      stringifyAxis(Axis::node), partBytes, [&](double bytes) {
-        Cost transfer =
-            estimateOverAxis(cluster, Axis::node, CollectiveKind::allGather,
-                             ranks, bytes * share);
-        return withSum(withCodec(transfer, codec, ranks - 1, ranks, bytes),
-                       cluster.device, ranks, bytes);
-      });
 }
 
 Cost CostModel::costOfFlatGather(double partBytes) const {

@@ -5,10 +5,10 @@
 using namespace fcdp;
 
 llvm::StringRef fcdp::stringifyCostInput(CostInput input) {
-  static constexpr llvm::StringLiteral names[kNumCostInputs] = {
-      "products",      "attention", "memory",        "launch",
-      "issue",         "inter",     "inter_latency", "intra",
-      "intra_latency", "copies",    "codec",         "profile"};
+  static constexpr const char *names[kNumCostInputs] = {
+      "products",      "attention", "memory",           "launch",
+      "issue",         "inter",     "inter_latency",    "intra",
+      "intra_latency", "copies",    MessageRates::kKey, "profile"};
   return names[static_cast<unsigned>(input)];
 }
 
@@ -114,8 +114,8 @@ Cluster fcdp::scaled(Cluster cluster, CostInput input, double factor) {
   case CostInput::copies:
     scaleCopies(cluster, factor);
     break;
-  case CostInput::codec:
-    cluster.codec.rate *= factor;
+  case CostInput::messages:
+    cluster.messages.rate *= factor;
     break;
   case CostInput::profile:
     if (cluster.profile)
@@ -139,7 +139,7 @@ bool fcdp::isUsed(const Cluster &cluster, CostInput input) {
     return issue.op > 0 || issue.view > 0 || issue.transfer > 0 ||
            issue.step > 0 || issue.getCopy() > 0;
   case CostInput::inter:
-  case CostInput::codec:
+  case CostInput::messages:
     return cluster.nodes > 1;
   case CostInput::interLatency:
     return cluster.nodes > 1 && cluster.links[LinkId::Inter].latency > 0;
@@ -162,7 +162,7 @@ bool fcdp::dependsOn(WorkKind kind, CostInput input) {
   case CostInput::interLatency:
   case CostInput::intra:
   case CostInput::intraLatency:
-  case CostInput::codec:
+  case CostInput::messages:
     return kind == WorkKind::collective || kind == WorkKind::agreement;
   case CostInput::copies:
     return isOnHostMemory(kind);

@@ -246,17 +246,17 @@ TEST(Cluster, LocalSumsAreThePlansUnlessTheyAreGiven) {
 TEST(Cluster, TheCodecHasDefaults) {
   auto parse = [](const std::string &codec) {
     std::string text = kGood + codec;
-    return llvm::cantFail(parseCluster({text, "two.yaml"})).codec;
+    return llvm::cantFail(parseCluster({text, "two.yaml"})).messages;
   };
-  Codec all = parse("codec:\n  rate: 2e9\n  delta_bits: 1.5\n"
-                    "  coded_bits: 12\n");
+  MessageRates all = parse("codec:\n  rate: 2e9\n  delta_bits: 1.5\n"
+                           "  coded_bits: 12\n");
   EXPECT_EQ(all.rate, 2e9);
   EXPECT_EQ(all.deltaBits, 1.5);
   EXPECT_EQ(all.codedBits, 12);
-  Codec some = parse("codec:\n  rate: 3e9\n");
+  MessageRates some = parse("codec:\n  rate: 3e9\n");
   EXPECT_EQ(some.rate, 3e9);
-  EXPECT_EQ(some.deltaBits, Codec().deltaBits);
-  EXPECT_EQ(parse("").rate, Codec().rate);
+  EXPECT_EQ(some.deltaBits, MessageRates().deltaBits);
+  EXPECT_EQ(parse("").rate, MessageRates().rate);
   EXPECT_NE(complain(std::string(kGood) + "codec:\n  delta_bits: 17\n")
                 .find("expected 'codec.delta_bits' to be at most 16, got 17"),
             std::string::npos);

@@ -142,7 +142,7 @@ TEST_F(CostModelTest, Reductions) {
 
 /// A rank codes its part and decodes the other node's part; less is sent.
 TEST_F(CostModelTest, CodedWires) {
-  cluster.codec = {1e5, 4, 12};
+  cluster.messages = {1e5, 4, 12};
   expectCost(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 "
                   "delta @s : tensor<1000xbf16> to tensor<2000xbf16>",
                   "%a: tensor<1000xbf16>"),
@@ -730,8 +730,8 @@ TEST_F(CostModelTest, CollectivesHoldProcessorsUnlessMeasured) {
   for (const Cost &collective :
        {model.costOfGather(Axis::node, 2, 1000),
         model.costOfReduction(Axis::local, 4, 1000),
-        model.costOfDeltaGather(2, 1000),
-        model.costOfCodedReduction(2, 1000, 2, Wire::coded),
+        costOfDeltaGather(model.getCluster(), 2, 1000),
+        costOfCodedReduction(model.getCluster(), 2, 1000, 2, Wire::coded),
         model.costOfFlatGather(1000), model.costOfFlatReduction(1000)})
     EXPECT_EQ(collective.processors, 0.25);
   EXPECT_EQ(model.costOfStore(1000).processors, 0);

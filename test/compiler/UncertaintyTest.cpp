@@ -44,7 +44,7 @@ std::array<double, kNumCostInputs> timeAll(const Cluster &cluster) {
       costOfTransfer(cluster, cluster.links[LinkId::H2D], 1e9).getTotal() +
           costOfTransfer(cluster, cluster.links[LinkId::D2H], 1e9).getTotal() +
           cluster.getHostMemoryTime(1e9));
-  set(CostInput::codec, 1e9 / cluster.codec.rate);
+  set(CostInput::messages, 1e9 / cluster.messages.rate);
   set(CostInput::profile,
       cluster.profile->operators.lookup("op") +
           cluster.profile->operations.at("cast").front().seconds);
@@ -126,7 +126,7 @@ TEST(ScaledCluster, KnowsWhatIsUnused) {
   cluster.host.issue = {};
   for (CostInput input :
        {CostInput::inter, CostInput::interLatency, CostInput::intra,
-        CostInput::intraLatency, CostInput::codec, CostInput::issue,
+        CostInput::intraLatency, CostInput::messages, CostInput::issue,
         CostInput::profile})
     EXPECT_FALSE(isUsed(cluster, input)) << stringifyCostInput(input).str();
 }

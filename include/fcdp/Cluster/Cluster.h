@@ -7,6 +7,7 @@
 
 #include "fcdp/Cluster/CollectiveTables.h"
 #include "fcdp/Cluster/Device.h"
+#include "fcdp/Cluster/MessageCost.h"
 #include "fcdp/Cluster/Profile.h"
 #include "fcdp/Cluster/Spread.h"
 #include "runtime/core/Links.h"
@@ -70,20 +71,7 @@ struct Link {
   int64_t ranksPerSwitch = 0;
   /// The share of a device's processors that collectives over this link take
   /// from products meanwhile, if it is not the device's `collectiveShare`.
-  std::optional<double> collectiveShare;
-};
-
-/// The coding of values that are sent between nodes (docs/wires.md). The
-/// defaults were measured on one core of a server, for a model in bf16 at a
-/// learning rate of 1e-4.
-struct Codec {
-  /// The rate in bytes of values per second at which a rank codes, and at which
-  /// it decodes.
-  double rate = 1e9;
-  /// The number of bits that a value of 16 bits is coded in: the difference of
-  /// a parameter from one step to the next, and a gradient with a coded
-  /// exponent.
-  double deltaBits = 2.4, codedBits = 11.4;
+  std::optional<double> collectiveShare = std::nullopt;
 };
 
 /// The algorithm of a collective over all ranks.
@@ -132,7 +120,7 @@ struct Cluster {
   /// measured.
   CollectiveTables collectives;
   FlatCollectives flatCollectives = FlatCollectives::direct;
-  Codec codec;
+  MessageRates messages;
   Fusion fusion = Fusion::none;
   LocalSums localSums;
   /// The imbalance of a mixture of experts: the load of the i-th expert is in

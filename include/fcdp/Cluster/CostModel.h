@@ -31,13 +31,6 @@ public:
   /// Returns the cost of a reduction along `axis` that leaves a part of
   /// `partBytes` on each of `ranks` ranks.
   Cost costOfReduction(Axis axis, int64_t ranks, double partBytes) const;
-  /// Return the cost of the same collectives over `node` with coded messages.
-  /// Values are coded before any is sent, and decoded after the last has
-  /// arrived. `elementBytes` is the size of a gradient in the reduction, and
-  /// `wire` is not `raw`.
-  Cost costOfDeltaGather(int64_t ranks, double partBytes) const;
-  Cost costOfCodedReduction(int64_t ranks, double partBytes,
-                            int64_t elementBytes, Wire wire) const;
   /// Return the cost of the same collectives over both axes in one step, by the
   /// cluster's algorithm. The cost names the link that takes longer. The other
   /// link is also in use, but for no longer.

@@ -27,7 +27,7 @@ enum class CostInput {
   /// Copies between host and device.
   copies,
   /// The coding of values that are sent between nodes.
-  codec,
+  messages,
   /// The times of a profile.
   profile
 };
@@ -45,7 +45,7 @@ struct Spread {
       /*products=*/0.07,    /*attention=*/0.12, /*memory=*/0.07,
       /*launch=*/0.3,       /*issue=*/0.2,      /*inter=*/0.12,
       /*interLatency=*/0.3, /*intra=*/0.1,
-      /*intraLatency=*/0.3, /*copies=*/0.1,     /*codec=*/0.2,
+      /*intraLatency=*/0.3, /*copies=*/0.1,     /*messages=*/0.2,
       /*profile=*/0.03};
   /// The error of a step's time that remains if all inputs are exact. With this
   /// value, 80 % of the validation's runs are in their ranges, with each source

@@ -42,7 +42,8 @@ static bool isFaster(BucketOp bucket, const CostModel &model) {
   MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
   double part = static_cast<double>(bucket.getElements()) *
                 elementBytes(bucket.getWire()) / mesh.getWorldSize();
-  return model.costOfDeltaGather(mesh.getNode(), part).getTotal() <
+  return costOfDeltaGather(model.getCluster(), mesh.getNode(), part)
+             .getTotal() <
          model.costOfGather(Axis::node, mesh.getNode(), part).getTotal();
 }
 
@@ -68,7 +69,7 @@ WireChoice::costOfReferringGather(BucketOp bucket, double partBytes,
   if (getGatherWire(bucket, &model) != Wire::delta)
     return std::nullopt;
   MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
-  return model.costOfDeltaGather(mesh.getNode(), partBytes);
+  return costOfDeltaGather(model.getCluster(), mesh.getNode(), partBytes);
 }
 
 Cost WireChoice::costOfReduction(BucketOp bucket, Type element,
@@ -78,8 +79,8 @@ Cost WireChoice::costOfReduction(BucketOp bucket, Type element,
   if (wire == Wire::raw)
     return MessageCosts::costOfReduction(bucket, element, partBytes, model);
   MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
-  return model.costOfCodedReduction(mesh.getNode(), partBytes,
-                                    elementBytes(element), wire);
+  return costOfCodedReduction(model.getCluster(), mesh.getNode(), partBytes,
+                              elementBytes(element), wire);
 }
 
 void WireChoice::apply(ModuleOp module, const CostModel *model) const {

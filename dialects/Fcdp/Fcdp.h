@@ -230,6 +230,11 @@ bool gathersReferToSlice(BucketOp bucket);
 /// between nodes, each with the name of its attribute.
 llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>>
 getMessageForms(BucketOp bucket);
+/// Returns the forms in which reductions may send values. The first is that of
+/// the values themselves.
+llvm::SmallVector<llvm::StringRef> getReductionForms();
+/// Lets reductions of `bucket` send values in one of these forms.
+void setReductionForm(BucketOp bucket, llvm::StringRef form);
 /// Verifies these forms (C13 and C14 of fcdp.bucket).
 mlir::LogicalResult verifyMessages(BucketOp bucket);
 

@@ -144,7 +144,7 @@ def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface",
       "bool", "isOfGradient">,
     InterfaceMethod<"Returns the form in which it sends values.", "::fcdp::Wire", "getWire">,
     InterfaceMethod<"Returns the state that its code reads or writes, or null.",
-      "::mlir::FlatSymbolRefAttr", "getWireStateAttr">,
+      "::mlir::FlatSymbolRefAttr", "getMessageStateAttr">,
     InterfaceMethod<[{
         Verifies the constraints that other collectives do not have. The symbols and
         the axes are verified before, the types and sizes after.

@@ -262,7 +262,7 @@ def Fcdp_AllGatherOp : Fcdp_CollectiveOp<"all_gather", !listconcat(
     ::llvm::LogicalResult verifyOwnSymbolUses(
         ::mlir::SymbolTableCollection &symbols);
     Wire getWire() { return getDeltaAttr() ? Wire::delta : Wire::raw; }
-    ::mlir::FlatSymbolRefAttr getWireStateAttr() { return getDeltaAttr(); }
+    ::mlir::FlatSymbolRefAttr getMessageStateAttr() { return getDeltaAttr(); }
     /// Returns the memory for the messages of a coded gather.
     std::optional<int64_t> getScratchBytes();
     /// Returns whether it gathers a reduced gradient instead of a parameter's
@@ -329,7 +329,7 @@ def Fcdp_ReduceScatterOp : Fcdp_CollectiveOp<"reduce_scatter", FromSharded> {
     CollectiveKind getKind() { return CollectiveKind::reduceScatter; }
     bool isOfGradient() { return true; }
     Wire getWire() { return getCode().value_or(Wire::raw); }
-    ::mlir::FlatSymbolRefAttr getWireStateAttr() { return getResidualAttr(); }
+    ::mlir::FlatSymbolRefAttr getMessageStateAttr() { return getResidualAttr(); }
     Stream chooseStream();
     /// Returns the memory for what other ranks send and, if that is coded, for
     /// messages.

@@ -2,7 +2,7 @@
 
 #include "dialects/Fcdp/Wires.h"
 
-#include "core/CodedMessage.h"
+#include "core/MessageSpec.h"
 #include "dialects/Fcdp/Tiers.h"
 
 using namespace mlir;
@@ -123,6 +123,19 @@ fcdp::getMessageForms(BucketOp bucket) {
   };
   return {{bucket.getGatherWireAttrName(), stringify(bucket.getGatherWire())},
           {bucket.getReduceWireAttrName(), stringify(bucket.getReduceWire())}};
+}
+
+llvm::SmallVector<StringRef> fcdp::getReductionForms() {
+  llvm::SmallVector<StringRef> forms;
+  for (unsigned i = 0; i <= getMaxEnumValForWire(); ++i)
+    if (auto wire = static_cast<Wire>(i);
+        isFor(wire, CollectiveKind::reduceScatter))
+      forms.push_back(stringifyWire(wire));
+  return forms;
+}
+
+void fcdp::setReductionForm(BucketOp bucket, StringRef form) {
+  bucket.setReduceWire(*symbolizeWire(form));
 }
 
 LogicalResult fcdp::verifyMessages(BucketOp bucket) {

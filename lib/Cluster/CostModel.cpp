@@ -8,6 +8,7 @@
 #include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Cluster/FusedTraffic.h"
 #include "fcdp/Cluster/LocalSumTraffic.h"
+#include "fcdp/Cluster/MessageCost.h"
 #include "fcdp/Cluster/OperatorCost.h"
 #include "llvm/Support/MathExtras.h"
 

@@ -10,14 +10,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-llvm::ArrayRef<MessageRates::Figure> MessageRates::getFigures() {
-  static constexpr Figure figures[] = {
-      {"rate", &MessageRates::rate, false},
-      {"delta_bits", &MessageRates::deltaBits, true},
-      {"coded_bits", &MessageRates::codedBits, true}};
-  return figures;
-}
-
 /// Adds the time in which the rank codes `coded` parts and decodes one part
 /// from each other rank. Nothing is sent during that time.
 static Cost withCodec(Cost transfer, const MessageRates &rates, int64_t coded,

@@ -3,7 +3,7 @@
 #include "PlanParts.h"
 
 #include "PlanValues.h"
-#include "core/CodedMessage.h"
+#include "core/MessageSpec.h"
 #include "dialects/Aten/OpTable.h"
 #include "dialects/Fcdp/OpList.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"

@@ -299,11 +299,11 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
       return op->emitOpError("expected a bucket or a state, got ") << storage;
   }
   if (auto collective = dyn_cast<CollectiveOpInterface>(op);
-      collective && collective.getWireStateAttr()) {
-    auto state = states.find(collective.getWireStateAttr().getAttr());
+      collective && collective.getMessageStateAttr()) {
+    auto state = states.find(collective.getMessageStateAttr().getAttr());
     if (state == states.end())
       return op->emitOpError("expected a state, got ")
-             << collective.getWireStateAttr();
+             << collective.getMessageStateAttr();
     instruction.reference = state->second;
   }
   if (isa<AccumulateOp>(op) && instruction.state < 0) {

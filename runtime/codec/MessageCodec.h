@@ -8,7 +8,7 @@
 #include "codec/ClassOrder.h"
 #include "codec/EntropyCoder.h"
 #include "core/Backend.h"
-#include "core/CodedMessage.h"
+#include "core/MessageSpec.h"
 
 #include <stdexcept>
 #include <vector>

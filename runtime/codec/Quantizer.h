@@ -5,7 +5,7 @@
 #pragma once
 
 #include "core/Backend.h"
-#include "core/CodedMessage.h"
+#include "core/MessageSpec.h"
 
 #include <span>
 

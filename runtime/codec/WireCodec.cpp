@@ -11,25 +11,29 @@ namespace fcdp {
 namespace {
 
 bool isQuantized(const Collective &collective) {
-  return collective.code == WireCode::Int8 || collective.code == WireCode::Int4;
+  return collective.message.code == WireCode::Int8 ||
+         collective.message.code == WireCode::Int4;
 }
 
 MessageCoding codingOf(const Collective &collective) {
-  return {collective.code, collective.inType, collective.generation};
+  return {collective.message.code, collective.inType,
+          collective.message.generation};
 }
 
 /// Returns the values that the part was gathered with before, or null.
 const std::byte *referenceOf(const Collective &collective, size_t part,
                              size_t bytes) {
-  return collective.reference ? collective.reference + part * bytes : nullptr;
+  return collective.message.reference
+             ? collective.message.reference + part * bytes
+             : nullptr;
 }
 
 } // namespace
 
 void WireCodec::check(const Collective &collective) const {
   bool isReady = isQuantized(collective)
-                     ? collective.messages && collective.residual
-                     : collective.messages && lossless;
+                     ? collective.message.memory && collective.message.residual
+                     : collective.message.memory && lossless;
   if (!isReady)
     throw std::runtime_error(
         std::string(collective.what) +
@@ -39,7 +43,7 @@ void WireCodec::check(const Collective &collective) const {
 
 size_t WireCodec::bytes(const Collective &collective, size_t valueBytes) const {
   return isQuantized(collective)
-             ? quantizedBytes(formatOf(collective.code),
+             ? quantizedBytes(formatOf(collective.message.code),
                               valueBytes / byteSize(collective.inType))
              : codedCapacity(valueBytes);
 }
@@ -52,8 +56,8 @@ size_t WireCodec::encode(const Collective &collective, size_t part,
                             referenceOf(collective, part, values.size()),
                             message);
   const size_t count = values.size() / byteSize(collective.inType);
-  quantize({collective.code, collective.inType}, values,
-           {collective.residual + part * count, count}, message);
+  quantize({collective.message.code, collective.inType}, values,
+           {collective.message.residual + part * count, count}, message);
   return message.size();
 }
 
@@ -61,7 +65,7 @@ void WireCodec::decode(const Collective &collective, size_t part,
                        std::span<const std::byte> message,
                        std::span<std::byte> values) {
   if (isQuantized(collective))
-    dequantize({collective.code, collective.inType}, message, values);
+    dequantize({collective.message.code, collective.inType}, message, values);
   else
     lossless->decode(codingOf(collective), message,
                      referenceOf(collective, part, values.size()), values);
@@ -70,8 +74,9 @@ void WireCodec::decode(const Collective &collective, size_t part,
 void WireCodec::clearPadding(const Collective &collective) const {
   if (isQuantized(collective))
     for (const PaddingRange &padding :
-         std::span(collective.padding, collective.numPaddings))
-      std::fill_n(collective.residual + padding.first, padding.elements, 0.0f);
+         std::span(collective.message.padding, collective.message.numPaddings))
+      std::fill_n(collective.message.residual + padding.first, padding.elements,
+                  0.0f);
 }
 
 } // namespace fcdp

@@ -6,6 +6,7 @@
 
 #include "core/Failure.h"
 #include "core/Links.h"
+#include "core/MessageSpec.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -58,17 +59,6 @@ size_t byteSize(DType type);
 /// Returns the plan's name of the type: `f32`, `bf16`.
 const char *name(DType type);
 
-/// The code of values that are sent between nodes. `Delta` (gathers) codes
-/// their differences from the values that were gathered last, and `Coded`
-/// (reductions) codes their exponents. Both are lossless. `Int8` and `Int4`
-/// (reductions) round values to codes of that many bits.
-enum class WireCode : uint8_t { Raw, Delta, Coded, Int8, Int4 };
-
-/// Elements that belong to no parameter.
-struct PaddingRange {
-  uint64_t first, elements;
-};
-
 /// A gather or reduction of one bucket over one axis of P ranks.
 struct Collective {
   AxisId axis;
@@ -88,30 +78,7 @@ struct Collective {
   /// The operation of the plan, for messages: "all-gather of bucket 'blocks.0'
   /// over nodes (model.py:12)". It must outlive the backend.
   const char *what;
-  WireCode code = WireCode::Raw;
-  /// Memory for the messages of a coded collective: codedGatherBytes,
-  /// codedReductionBytes or quantizedReductionBytes.
-  std::byte *messages = nullptr;
-  /// For Delta only: the result of the previous gather, as large as `out`, and
-  /// the number of gathers before this one. If that is 0, the reference is not
-  /// read.
-  const std::byte *reference = nullptr;
-  uint64_t generation = 0;
-  /// For Int8 and Int4 only: for each value of `in`, the error that messages
-  /// have left out so far, which is added to the next message.
-  float *residual = nullptr;
-  /// The padding of the bucket, which stays 0, because a checkpoint has only
-  /// the values of parameters.
-  const PaddingRange *padding = nullptr;
-  size_t numPaddings = 0;
-
-  /// Throws std::runtime_error if messages are coded. The compiler plans that
-  /// for CPUs only.
-  void refuseCode() const {
-    if (code != WireCode::Raw)
-      throw std::runtime_error(std::string(what) +
-                               ": messages are coded on CPUs only");
-  }
+  MessageSpec message = {};
 };
 
 /// Bytes this rank has handed to the transport or copied since it started.

@@ -281,7 +281,7 @@ void CudaBackendImpl::issueCollective(StreamId stream, const char *what,
 }
 
 void CudaBackendImpl::allGather(const Collective &collective) {
-  collective.refuseCode();
+  collective.message.expectRaw(collective.what);
   DeviceGroup &group =
       require(axes[size_t(collective.axis)].gather, collective);
   issueCollective(
@@ -297,7 +297,7 @@ void CudaBackendImpl::enqueueGather(const Collective &collective,
 }
 
 void CudaBackendImpl::reduceScatter(const Collective &collective) {
-  collective.refuseCode();
+  collective.message.expectRaw(collective.what);
   DeviceGroup &group =
       require(axes[size_t(collective.axis)].reduce, collective);
   issueCollective(

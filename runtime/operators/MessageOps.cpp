@@ -32,13 +32,13 @@ public:
         collective(describe(op, what, state)) {
     const plan::BucketT &bucket = *state.plan.buckets[op.bucket];
     collective.inType = collective.outType = toDType(bucket.wire);
-    collective.code = toWireCode(op.wire);
-    collective.messages = state.address(*op.messages);
-    collective.reference =
+    collective.message.code = toWireCode(op.wire);
+    collective.message.memory = state.address(*op.messages);
+    collective.message.reference =
         state.address(findState(bucket, plan::StateRole::cache)->buf());
   }
   void run(StepState &state) override {
-    collective.generation = gathers++;
+    collective.message.generation = gathers++;
     state.backend.allGather(collective);
   }
 
@@ -62,11 +62,11 @@ public:
                  StepState &state)
       : padding(paddingOfSlice(state.plan, op.bucket, state.place.local)),
         collective(describe(op, what, state)) {
-    collective.code = toWireCode(op.wire);
-    collective.messages = state.address(*op.messages);
-    collective.residual = findResidual(op, state);
-    collective.padding = padding.data();
-    collective.numPaddings = padding.size();
+    collective.message.code = toWireCode(op.wire);
+    collective.message.memory = state.address(*op.messages);
+    collective.message.residual = findResidual(op, state);
+    collective.message.padding = padding.data();
+    collective.message.numPaddings = padding.size();
   }
   void run(StepState &state) override {
     state.backend.reduceScatter(collective);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The forms in which a plan's collectives send values between nodes.
-#include "core/CodedMessage.h"
+#include "core/MessageSpec.h"
 #include "plan/PlanCheck.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "checkpoint/Shards.h"
 #include "core/Pieces.h"
 #include "core/SumKernels.h"
-#include "state/ResidualLoad.h"
+#include "state/NodeSums.h"
 
 #include <algorithm>
 #include <set>
@@ -118,7 +118,7 @@ void StateMatch::finish() const {
   for (const CheckpointState &state : reader.index().states)
     // Buffers that are not part of the model's state belong to the step.
     if (!used.count(&state) && state.role != kRandomRole &&
-        state.role != kResidualRole &&
+        !isNodeSum(state.role) &&
         !(state.role == kBufferRole && state.persistent == false))
       extra.push_back(describe(state.role, state.names[0]));
   std::string problems;
@@ -148,8 +148,8 @@ public:
   const StateChanges &stateChanges() const { return changes; }
 
 private:
-  /// The residual of a parameter on the saved nodes.
-  struct ResidualRead {
+  /// A state of a parameter that is summed over the saved nodes.
+  struct NodeSumRead {
     const CheckpointState *state;
     const plan::ParameterT *parameter;
     plan::Buf region;
@@ -167,7 +167,7 @@ private:
 
   void planBucket(size_t bucket,
                   const std::vector<const plan::ParameterT *> &members);
-  void planResidual(const plan::State &region, const plan::ParameterT &member);
+  void planNodeSum(const plan::State &region, const plan::ParameterT &member);
   void planBuffer(size_t buffer);
   /// Returns whether a parameter starts as the outer one. This is so if the
   /// checkpoint's nodes have trained by themselves, and the step's nodes are
@@ -184,7 +184,7 @@ private:
   void compareMasters(const plan::BucketT &bucket,
                       const plan::ParameterT &member);
   void readRange(const Read &read);
-  void readResidual(const ResidualRead &read);
+  void readNodeSum(const NodeSumRead &read);
   void readRandom(uint64_t seed);
 
   const StepPlan &plan;
@@ -194,7 +194,7 @@ private:
   Step &step;
   StateMatch match;
   std::vector<Read> reads;
-  std::vector<ResidualRead> residualReads;
+  std::vector<NodeSumRead> nodeSumReads;
   std::vector<int64_t> updates; ///< by bucket
   bool hasOuter = false;
   StateChanges changes;
@@ -275,13 +275,14 @@ void Loader::compareMasters(const plan::BucketT &bucket,
   ++(isSaved ? changes.masters.dropped : changes.masters.started);
 }
 
-void Loader::planResidual(const plan::State &region,
-                          const plan::ParameterT &member) {
-  if (!match.has(kResidualRole, member.names))
-    ++changes.residuals.started;
-  else if (const CheckpointState *state = match.allow(
-               kResidualRole, member.names, DType::F32, member.shape))
-    residualReads.push_back({state, &member, region.buf()});
+void Loader::planNodeSum(const plan::State &region,
+                         const plan::ParameterT &member) {
+  const char *role = checkpointRole(region.role());
+  if (!match.has(role, member.names))
+    ++changes.nodeSums.started;
+  else if (const CheckpointState *state =
+               match.allow(role, member.names, DType::F32, member.shape))
+    nodeSumReads.push_back({state, &member, region.buf()});
 }
 
 void Loader::planBucket(size_t number,
@@ -299,8 +300,8 @@ void Loader::planBucket(size_t number,
     for (const plan::ParameterT *member : members) {
       if (!stateShape(region.role(), member->shape, bucket.maxSide))
         continue;
-      if (region.role() == plan::StateRole::residual) {
-        planResidual(region, *member);
+      if (isNodeSum(region.role())) {
+        planNodeSum(region, *member);
         continue;
       }
       bool isOuter = isCommonToNodes(region.role());
@@ -342,8 +343,7 @@ void Loader::planReads() {
   for (size_t buffer : plan.stateBuffers())
     planBuffer(buffer);
   for (const CheckpointState &state : reader.index().states)
-    changes.residuals.dropped +=
-        state.role == kResidualRole && !match.isUsed(state);
+    changes.nodeSums.dropped += isNodeSum(state.role) && !match.isUsed(state);
   match.finish();
 }
 
@@ -356,8 +356,8 @@ void Loader::read(uint64_t seed) {
       }
   for (const Read &read : reads)
     readRange(read);
-  for (const ResidualRead &read : residualReads)
-    readResidual(read);
+  for (const NodeSumRead &read : nodeSumReads)
+    readNodeSum(read);
   for (size_t bucket = 0; bucket < updates.size(); ++bucket)
     step.setUpdateCount(bucket, updates[bucket]);
   if (hasOuter)
@@ -384,14 +384,14 @@ void Loader::readRange(const Read &read) {
   });
 }
 
-void Loader::readResidual(const ResidualRead &read) {
+void Loader::readNodeSum(const NodeSumRead &read) {
   std::span<std::byte> memory = step.region(read.region);
-  ResidualSlice slice{plan,
-                      place,
-                      {reinterpret_cast<float *>(memory.data()),
-                       memory.size() / sizeof(float)}};
-  changes.residuals.areMoved |=
-      addResidual(reader, *read.state, *read.parameter, slice);
+  NodeSumSlice slice{plan,
+                     place,
+                     {reinterpret_cast<float *>(memory.data()),
+                      memory.size() / sizeof(float)}};
+  changes.nodeSums.areMoved |=
+      addNodeSums(reader, *read.state, *read.parameter, slice);
 }
 
 /// Returns the rank or node whose state this rank gets, if ranks or nodes have
@@ -432,12 +432,13 @@ StateChanges loadCheckpoint(const StepPlan &plan, Place place, uint64_t seed,
 
 void agreeOnChanges(const StepPlan &plan, StateChanges &changes,
                     const std::function<bool(bool own)> &isAnywhere) {
-  bool hasResiduals = std::any_of(
-      plan.buckets.begin(), plan.buckets.end(), [](const auto &bucket) {
-        return findState(*bucket, plan::StateRole::residual) != nullptr;
-      });
-  if (hasResiduals)
-    changes.residuals.areMoved = isAnywhere(changes.residuals.areMoved);
+  bool hasNodeSums = std::ranges::any_of(plan.buckets, [](const auto &bucket) {
+    return std::ranges::any_of(bucket->states, [](const plan::State &region) {
+      return isNodeSum(region.role());
+    });
+  });
+  if (hasNodeSums)
+    changes.nodeSums.areMoved = isAnywhere(changes.nodeSums.areMoved);
 }
 
 } // namespace fcdp

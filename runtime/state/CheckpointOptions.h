@@ -38,13 +38,13 @@ struct MasterChanges {
   size_t dropped = 0;
 };
 
-/// The changes to the residuals of reductions in 8 or 4 bits.
-struct ResidualChanges {
-  /// Parameters whose residuals the checkpoint lacks. They start as zeros.
+/// The changes to states of which each node has its own (NodeSums.h).
+struct NodeSumChanges {
+  /// Parameters whose states the checkpoint lacks. They start as zeros.
   size_t started = 0;
-  /// Parameters whose residuals the step lacks. They are lost.
+  /// Parameters whose states the step lacks. They are lost.
   size_t dropped = 0;
-  /// Whether residuals are now on other nodes than the ones that saved them, or
+  /// Whether states are now on other nodes than the ones that saved them, or
   /// belong to other parts.
   bool areMoved = false;
 };
@@ -65,7 +65,7 @@ struct OuterChanges {
 
 struct StateChanges {
   MasterChanges masters = {};
-  ResidualChanges residuals = {};
+  NodeSumChanges nodeSums = {};
   OuterChanges outer = {};
 };
 

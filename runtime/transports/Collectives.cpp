@@ -61,7 +61,7 @@ void gatherDifferences(Transport &transport, const Collective &collective,
   codec.check(collective);
   const size_t bytes = collective.bytes, most = codec.bytes(collective, bytes);
   auto messageOf = [&](uint32_t rank) {
-    return std::span(collective.messages + rank * most, most);
+    return std::span(collective.message.memory + rank * most, most);
   };
   const uint32_t own = transport.rank();
   const size_t length =
@@ -108,7 +108,7 @@ void exchangeMessages(Transport &transport, const Collective &collective,
   codec.check(collective);
   const size_t most = codec.bytes(collective, chunkBytes);
   auto messageAt = [&](size_t place) {
-    return std::span(collective.messages + place * most, most);
+    return std::span(collective.message.memory + place * most, most);
   };
   scratch.sends.clear();
   scratch.recvs.clear();
@@ -136,7 +136,7 @@ void exchangeMessages(Transport &transport, const Collective &collective,
 
 void allGather(Transport &transport, const Collective &collective,
                CollectiveScratch &scratch) {
-  if (collective.code != WireCode::Raw && collective.bytes)
+  if (!collective.message.isRaw() && collective.bytes)
     return gatherDifferences(transport, collective, scratch);
   const size_t bytes = collective.bytes;
   std::byte *own = collective.out + transport.rank() * bytes;
@@ -166,7 +166,7 @@ void reduceScatter(Transport &transport, const Collective &collective,
   if (locals == 0 || ranks % locals != 0)
     refuse(collective, "cannot group " + std::to_string(ranks) +
                            " ranks as nodes of " + std::to_string(locals));
-  if (collective.code == WireCode::Raw || chunkBytes == 0)
+  if (collective.message.isRaw() || chunkBytes == 0)
     exchangeChunks(transport, collective, scratch, chunkBytes);
   else
     exchangeMessages(transport, collective, scratch, chunkBytes);

@@ -4,6 +4,7 @@
 
 #include "dialects/Aten/Aten.h"
 #include "dialects/Fcdp/Fcdp.h"
+#include "fcdp/Cluster/MessageCost.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 

@@ -137,7 +137,6 @@ def add_wire(copy: Copy) -> None:
     copy.beside("include/fcdp/Transforms/Options/WireSpec.h", "int8 or int4", " or int6")
     copy.beside("include/fcdp/Transforms/Options/WireSpec.h", "`int8` or `int4`", " or `int6`")
     copy.line("lib/Transforms/Options/WireSpec.cpp", '.Case("int4", Wire::int4)')
-    copy.beside("lib/Transforms/Options/OuterSpec.cpp", "stringifyWire(Wire::int4)", ", stringifyWire(Wire::int6)")
     copy.beside("include/fcdp/Transforms/PipelineOptions.td", "'int8' or 'int4'", " or 'int6'")
     copy.beside("runtime/plan/Plan.fbs", "enum Wire : ubyte { raw, delta, coded, int8, int4", ", int6")
     copy.next_version()

@@ -104,7 +104,7 @@ USES = {
 # Files of the runtime that the compiler may use: the links of a rank, the placement of buffers, the rules of states,
 # the layout of stored tensors, the texts that operators may take, the schema of the plan and the ABI.
 SHARED = {
-    "runtime/core/CodedMessage",
+    "runtime/core/MessageSpec",
     "runtime/core/EnumArray",
     "runtime/core/Links",
     "runtime/core/LossWorkspace",

@@ -173,7 +173,7 @@ SOURCES = {
         "dialects/Fcdp/Wires.cpp",
         *(f"lib/Cluster/{name}.cpp" for name in ("CostModel", "WorkKind")),
         *(f"lib/Verification/{name}.cpp" for name in ("ClosedForms", "PlanRun")),
-        *(f"lib/Transforms/Options/{name}.cpp" for name in ("Strategy", "WireSpec", "OuterSpec")),
+        *(f"lib/Transforms/Options/{name}.cpp" for name in ("Strategy", "WireSpec")),
         "lib/Conversion/PlanOps.cpp",
     ],
 }

@@ -7,7 +7,7 @@
 
 #include "fcdp/Cluster/CollectiveTables.h"
 #include "fcdp/Cluster/Device.h"
-#include "fcdp/Cluster/MessageCost.h"
+#include "fcdp/Cluster/MessageRates.h"
 #include "fcdp/Cluster/Profile.h"
 #include "fcdp/Cluster/Spread.h"
 #include "runtime/core/Links.h"

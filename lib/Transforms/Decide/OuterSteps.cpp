@@ -76,10 +76,9 @@ LogicalResult OuterStepsPass::checkInput(ArrayRef<BucketOp> trained) {
     return module.emitError(
         "outer: expected several nodes, got 1: a node alone "
         "has none to synchronize with");
-  if (spec.wire.value_or(Wire::raw) != Wire::raw &&
-      getTarget(module) == Target::cuda)
-    return module.emitError("outer: messages are coded on CPUs only: give no "
-                            "'wire' for the target 'cuda'");
+  if (StringRef obstacle = spec.findObstacle(getTarget(module));
+      !obstacle.empty())
+    return module.emitError("outer: ") << obstacle;
   for (auto buffer : module.getOps<BufferOp>())
     if (buffer.getMutableBuffer())
       return buffer.emitError("outer: expected no buffer that the step writes, "
@@ -133,8 +132,8 @@ void OuterStepsPass::addStates(BucketOp bucket) {
   // Within a node both modes are the same.
   if (bucket.getAccumulation() == Accumulation::node)
     bucket.setAccumulation(Accumulation::sharded);
-  if (spec.wire)
-    bucket.setReduceWire(*spec.wire);
+  if (!spec.form.empty())
+    setReductionForm(bucket, spec.form);
   SymbolTable table(getOperation());
   auto place = std::next(bucket->getIterator());
   for (StateRole role : spec.outer.getStates())

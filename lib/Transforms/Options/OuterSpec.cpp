@@ -20,7 +20,7 @@ enum SettingIndex {
   kMomentum,
   kFragments,
   kType,
-  kWire,
+  kForm,
   kOverlap
 };
 } // namespace
@@ -31,12 +31,7 @@ static SmallVector<Setting> makeSettings() {
           {"momentum", 0.9},
           {"fragments", 1, 1, kMostSteps},
           {"dtype", 1, 0, 0, {"f32", "bf16", "f16"}},
-          {"wire",
-           std::nullopt,
-           0,
-           0,
-           {stringifyWire(Wire::raw), stringifyWire(Wire::coded),
-            stringifyWire(Wire::int8), stringifyWire(Wire::int4)}},
+          {"wire", std::nullopt, 0, 0, getReductionForms()},
           {"overlap", 0, 0, 0, {"off", "on"}}};
 }
 
@@ -45,6 +40,14 @@ static Type getType(double index, MLIRContext *context) {
     return Float32Type::get(context);
   return index == 1 ? Type(BFloat16Type::get(context))
                     : Type(Float16Type::get(context));
+}
+
+llvm::StringRef OuterSpec::findObstacle(Target target) const {
+  bool isCoded = !form.empty() && form != getReductionForms().front();
+  return isCoded && target == Target::cuda
+             ? "messages are coded on CPUs only: give no 'wire' for the target "
+               "'cuda'"
+             : "";
 }
 
 llvm::Expected<OuterSpec> fcdp::parseOuter(StringRef text,
@@ -75,8 +78,7 @@ llvm::Expected<OuterSpec> fcdp::parseOuter(StringRef text,
       builder.getF64FloatAttr(*settings[kMomentum].value), nesterov,
       static_cast<int64_t>(fragments), *settings[kOverlap].value != 0);
   spec.type = getType(*settings[kType].value, context);
-  if (std::optional<double> wire = settings[kWire].value)
-    spec.wire =
-        symbolizeWire(settings[kWire].words[static_cast<size_t>(*wire)]);
+  if (std::optional<double> form = settings[kForm].value)
+    spec.form = settings[kForm].words[static_cast<size_t>(*form)];
   return spec;
 }

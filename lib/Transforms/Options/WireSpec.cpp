@@ -2,6 +2,7 @@
 
 #include "fcdp/Transforms/Options/WireSpec.h"
 
+#include "fcdp/Cluster/MessageCost.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;

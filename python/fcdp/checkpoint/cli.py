@@ -227,7 +227,7 @@ def _add_convert(commands: Any) -> None:
     parser.add_argument(
         "--without-optimizer",
         action="store_true",
-        help="leave out optimizer states, masters, residuals and states of outer steps",
+        help="leave out all states of training, such as those of the optimizer",
     )
     parser.add_argument("--strip-prefix", default="", metavar="TEXT", help="take TEXT from the beginning of names")
     parser.add_argument("--add-prefix", default="", metavar="TEXT", help="put TEXT before names")

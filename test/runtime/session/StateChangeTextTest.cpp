@@ -20,16 +20,16 @@ void expectParts(const std::vector<std::string> &lines,
 TEST(StateChangeTextTest, EachChangeIsALine) {
   StateChanges changes;
   changes.masters = {3, 4};
-  changes.residuals = {5, 6, true};
+  changes.nodeSums = {5, 6, true};
   changes.outer = {true, true, true};
   expectParts(describeChanges(changes, /*hasOuterSteps=*/true),
               {"the checkpoint has no masters of 3 parameters: they start",
                "the step has no masters of 4 parameters: it goes on",
-               "in 8 or 4 bits of 5 parameters: they start as zeros",
-               "no reductions in 8 or 4 bits of 6 parameters",
                "the checkpoint has no states of outer steps",
                "the step has no outer steps, or none with momentum",
                "the optimizer's states of one of them for each node",
+               "in 8 or 4 bits of 5 parameters: they start as zeros",
+               "no reductions in 8 or 4 bits of 6 parameters",
                "to the nodes of this job, with the same sum"});
 }
 

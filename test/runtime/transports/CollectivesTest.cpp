@@ -135,10 +135,11 @@ struct CodedBuffers {
     gather.bytes = 2 * in.size();
     gather.inType = gather.outType = DType::BF16;
     gather.what = "all-gather of bucket 'b'";
-    gather.code = WireCode::Delta;
-    gather.messages = messages.data();
-    gather.reference = reinterpret_cast<const std::byte *>(cache.data());
-    gather.generation = generation;
+    gather.message.code = WireCode::Delta;
+    gather.message.memory = messages.data();
+    gather.message.reference =
+        reinterpret_cast<const std::byte *>(cache.data());
+    gather.message.generation = generation;
     return gather;
   }
 
@@ -216,7 +217,7 @@ TEST(Collectives, CodedReductionsHaveTheBitsOfRawOnes) {
         reduce.scratch = reinterpret_cast<std::byte *>(chunks.data());
         reduce.bytes = 2 * in.size();
         reduce.outType = DType::F32;
-        reduce.code = coded ? WireCode::Coded : WireCode::Raw;
+        reduce.message.code = coded ? WireCode::Coded : WireCode::Raw;
         uint64_t before = transport.bytesSent();
         reduceScatter(transport, reduce, buffers.scratch);
         sent[coded] = transport.bytesSent() - before;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output/StateChangeText.h"
 
+#include "state/NodeSums.h"
+
+#include <algorithm>
+#include <iterator>
+
 namespace fcdp::run {
 
 std::vector<std::string> describeChanges(const StateChanges &changes,
@@ -13,14 +18,6 @@ std::vector<std::string> describeChanges(const StateChanges &changes,
   if (size_t dropped = changes.masters.dropped)
     lines.push_back("the step has no masters of " + std::to_string(dropped) +
                     " parameters: it goes on from their rounding");
-  if (size_t started = changes.residuals.started)
-    lines.push_back(
-        "the checkpoint has no residuals of reductions in 8 or 4 bits of " +
-        std::to_string(started) + " parameters: they start as zeros");
-  if (size_t dropped = changes.residuals.dropped)
-    lines.push_back("the step has no reductions in 8 or 4 bits of " +
-                    std::to_string(dropped) +
-                    " parameters: their residuals in the checkpoint are lost");
   if (changes.outer.started)
     lines.push_back(
         "the checkpoint has no states of outer steps: all nodes start from its "
@@ -36,11 +33,7 @@ std::vector<std::string> describeChanges(const StateChanges &changes,
         "optimizer's states of " +
         std::string(reducesWithinNodes ? "one of them for each node"
                                        : "the first"));
-  if (changes.residuals.areMoved)
-    lines.push_back(
-        "the checkpoint is of other nodes or another layout: the residuals of "
-        "reductions in 8 or 4 bits move to the nodes of this job, with the "
-        "same sum");
+  std::ranges::move(describe(changes.nodeSums), std::back_inserter(lines));
   return lines;
 }
 

@@ -11,8 +11,12 @@ struct OuterSpec {
   OuterAttr outer;
   /// The type in which differences are sent.
   mlir::Type type;
-  /// The form in which sums of differences are sent, if given.
-  std::optional<Wire> wire;
+  /// The form in which sums of differences are sent, of getReductionForms; ""
+  /// if it is not given.
+  llvm::StringRef form;
+
+  /// Returns why steps for `target` cannot have these settings; "" if they can.
+  llvm::StringRef findObstacle(Target target) const;
 };
 
 /// Parses `H[,KEY=VALUE]...`. Errors say what was expected.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Loads the residuals of two nodes' messages, on two nodes and on others.
-#include "state/ResidualLoad.h"
+#include "state/NodeSums.h"
 
 #include "checkpoint/CheckpointFolders.h"
 #include "core/Pieces.h"
@@ -22,9 +22,9 @@ float left(uint32_t node, int64_t element) {
   return float(100 * (node + 1) + element);
 }
 
-class ResidualLoadTest : public ::testing::Test {
+class NodeSumsTest : public ::testing::Test {
 protected:
-  ResidualLoadTest() { save(); }
+  NodeSumsTest() { save(); }
 
   void save();
   /// Returns the slice of a rank of a mesh, of which the bucket has 8 elements.
@@ -32,7 +32,7 @@ protected:
     CheckpointReader reader(checkpointPath(run, 1));
     StepPlan plan = linearStep(mesh.nodes, mesh.locals, 1).load();
     std::vector<float> slice(8 / mesh.locals);
-    isMoved = addResidual(reader, reader.index().states.at(0),
+    isMoved = addNodeSums(reader, reader.index().states.at(0),
                           *plan.parameters.at(0), {plan, place, slice});
     return slice;
   }
@@ -42,12 +42,12 @@ protected:
   bool isMoved = false;
 };
 
-void ResidualLoadTest::save() {
+void NodeSumsTest::save() {
   CheckpointIndex index;
   index.step = 1;
   index.worldSize = index.nodes = kSavedNodes;
   index.planHash = "0123";
-  CheckpointState state{{"w"}, kResidualRole, DType::F32, {2, 3}};
+  CheckpointState state{{"w"}, "residual", DType::F32, {2, 3}};
   makeRunFolder(run);
   beginCheckpoint(run, index.step);
   for (uint32_t node = 0; node < kSavedNodes; ++node) {
@@ -72,7 +72,7 @@ void ResidualLoadTest::save() {
 
 using Floats = std::vector<float>;
 
-TEST_F(ResidualLoadTest, ANodeGetsWhatItsMessagesToOthersLeftOut) {
+TEST_F(NodeSumsTest, ANodeGetsWhatItsMessagesToOthersLeftOut) {
   // Elements of more than one piece, and of one.
   for (int64_t piece : {1, 3, 100}) {
     SmallPieces small(piece);
@@ -89,7 +89,7 @@ TEST_F(ResidualLoadTest, ANodeGetsWhatItsMessagesToOthersLeftOut) {
   }
 }
 
-TEST_F(ResidualLoadTest, OtherMeshesScaleIt) {
+TEST_F(NodeSumsTest, OtherMeshesScaleIt) {
   SmallPieces small(1);
   // Twice as many ranks: local rank 0 of node 1 has elements 0 to 3, of which
   // node 0 has 0 and 1.

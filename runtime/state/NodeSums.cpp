@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "state/ResidualLoad.h"
+#include "state/NodeSums.h"
 
 #include "core/Pieces.h"
 
@@ -10,7 +10,7 @@ namespace fcdp {
 
 namespace {
 
-/// Returns the node that gets the residual of node `saved` for node `owner`'s
+/// Returns the node that gets the values of node `saved` for node `owner`'s
 /// part.
 uint32_t receiverOf(uint32_t saved, uint32_t owner, uint32_t nodes) {
   uint32_t node = saved % nodes;
@@ -27,7 +27,7 @@ ShardRange rangeOfOwner(const ShardRange &range, uint32_t owner,
           std::max<int64_t>(end - begin, 0)};
 }
 
-/// Adds node `node`'s residual. Returns whether it has any.
+/// Adds node `node`'s values. Returns whether any is not 0.
 bool addNode(CheckpointReader &reader, const CheckpointState &state,
              uint32_t node, const ShardRange &range, float scale,
              std::span<float> values) {
@@ -49,9 +49,16 @@ bool addNode(CheckpointReader &reader, const CheckpointState &state,
 
 } // namespace
 
-bool addResidual(CheckpointReader &reader, const CheckpointState &state,
-                 const plan::ParameterT &parameter,
-                 const ResidualSlice &slice) {
+bool isNodeSum(plan::StateRole role) {
+  return role == plan::StateRole::residual;
+}
+
+bool isNodeSum(std::string_view savedRole) {
+  return savedRole == checkpointRole(plan::StateRole::residual);
+}
+
+bool addNodeSums(CheckpointReader &reader, const CheckpointState &state,
+                 const plan::ParameterT &parameter, const NodeSumSlice &slice) {
   const Mesh &mesh = slice.plan.mesh;
   const CheckpointIndex &index = reader.index();
   const auto partElements = int64_t(slice.values.size() / mesh.nodes);
@@ -70,6 +77,24 @@ bool addResidual(CheckpointReader &reader, const CheckpointState &state,
       }
   }
   return isMoved;
+}
+
+std::vector<std::string> describe(const NodeSumChanges &changes) {
+  std::vector<std::string> lines;
+  if (changes.started)
+    lines.push_back(
+        "the checkpoint has no residuals of reductions in 8 or 4 bits of " +
+        std::to_string(changes.started) + " parameters: they start as zeros");
+  if (changes.dropped)
+    lines.push_back("the step has no reductions in 8 or 4 bits of " +
+                    std::to_string(changes.dropped) +
+                    " parameters: their residuals in the checkpoint are lost");
+  if (changes.areMoved)
+    lines.push_back(
+        "the checkpoint is of other nodes or another layout: the residuals of "
+        "reductions in 8 or 4 bits move to the nodes of this job, with the "
+        "same sum");
+  return lines;
 }
 
 } // namespace fcdp

@@ -1,12 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives the sizes of coded messages, on which compiler and runtime agree. The
-// code of a message is in codec/MessageCodec.h.
+// Describes coded messages, and gives their sizes, on which compiler and
+// runtime agree. The code of a message is in codec/MessageCodec.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace fcdp {
+
+/// The code of values that are sent between nodes. `Delta` (gathers) codes
+/// their differences from the values that were gathered last, and `Coded`
+/// (reductions) codes their exponents. Both are lossless. `Int8` and `Int4`
+/// (reductions) round values to codes of that many bits.
+enum class WireCode : uint8_t { Raw, Delta, Coded, Int8, Int4 };
+
+/// Elements that belong to no parameter.
+struct PaddingRange {
+  uint64_t first, elements;
+};
+
+/// The messages of a collective.
+struct MessageSpec {
+  WireCode code = WireCode::Raw;
+  /// Memory for them: codedGatherBytes, codedReductionBytes or
+  /// quantizedReductionBytes.
+  std::byte *memory = nullptr;
+  /// For Delta only: the result of the previous gather, as large as the
+  /// collective's `out`, and the number of gathers before this one. If that is
+  /// 0, the reference is not read.
+  const std::byte *reference = nullptr;
+  uint64_t generation = 0;
+  /// For Int8 and Int4 only: for each value of the collective's `in`, the error
+  /// that messages have left out so far, which is added to the next message.
+  float *residual = nullptr;
+  /// The padding of the bucket, which stays 0, because a checkpoint has only
+  /// the values of parameters.
+  const PaddingRange *padding = nullptr;
+  size_t numPaddings = 0;
+
+  bool isRaw() const { return code == WireCode::Raw; }
+  /// Throws std::runtime_error unless the messages are the values themselves.
+  /// The compiler plans others for CPUs only. `what` is the collective.
+  void expectRaw(const char *what) const;
+};
 
 /// Bytes before the values of a message.
 inline constexpr uint64_t kMessageHeaderBytes = 64;

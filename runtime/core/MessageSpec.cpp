@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/MessageSpec.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace fcdp {
+
+void MessageSpec::expectRaw(const char *what) const {
+  if (!isRaw())
+    throw std::runtime_error(std::string(what) +
+                             ": messages are coded on CPUs only");
+}
+
+} // namespace fcdp

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the cost of coded messages between nodes depends on (docs/wires.md).
+// The figures on which the cost of coded messages between nodes depends
+// (docs/wires.md).
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"

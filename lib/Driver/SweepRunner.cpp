@@ -29,6 +29,7 @@ private:
            find(SweepKey::memory) == axes.end();
   }
   std::vector<double> getValues(SweepKey key, double otherwise) const;
+  std::vector<std::string> getNames(SweepKey key, StringRef otherwise) const;
   void runShape(SweepPoint point);
   void runOnce(const SweepPoint &point);
   void runEach(const SweepPoint &point);
@@ -68,6 +69,13 @@ std::vector<double> SweepRunner::getValues(SweepKey key,
   return axis == axes.end() ? std::vector<double>{otherwise} : axis->values;
 }
 
+std::vector<std::string> SweepRunner::getNames(SweepKey key,
+                                               StringRef otherwise) const {
+  const SweepAxis *axis = find(key);
+  return axis == axes.end() ? std::vector<std::string>{otherwise.str()}
+                            : axis->names;
+}
+
 Cluster SweepRunner::getCluster(const SweepPoint &point) const {
   Cluster changed = cluster;
   changed.nodes = point.nodes;
@@ -86,6 +94,8 @@ int64_t SweepRunner::getDeviceBudget(const SweepPoint &point) const {
 StepOptions SweepRunner::getOptions(const SweepPoint &point) const {
   StepOptions asked = options;
   PipelineOptions &pipeline = asked.pipeline;
+  if (point.options != kNoOptions)
+    llvm::cantFail(applySettings(point.options, asked));
   pipeline.strategy = point.strategy;
   pipeline.nodes = point.nodes;
   pipeline.ranksPerNode = point.ranks;
@@ -172,6 +182,7 @@ SweepResult &SweepRunner::add(const SweepPoint &point, const PlannedStep *plan,
   result.mfu = prediction->getMfu();
   result.exposedInter = prediction->getExposedInter();
   result.tokens = prediction->tokens.perMicroBatch;
+  result.sequence = prediction->tokens.perSequence;
   result.elements = plan->facts.storage.elements;
   result.device = plan->facts.device.total();
   result.host = plan->facts.host;
@@ -237,8 +248,10 @@ void SweepRunner::findHidden(const SweepPoint &at, const PlannedStep &plan) {
 
 void SweepRunner::runShape(SweepPoint point) {
   progress.start("planning " + sweep.inputs[point.input] + " with strategy " +
-                 point.strategy + " on " + std::to_string(point.nodes) +
-                 " nodes of " + std::to_string(point.ranks) + " ranks");
+                 point.strategy +
+                 (point.options == kNoOptions ? "" : ", " + point.options) +
+                 " on " + std::to_string(point.nodes) + " nodes of " +
+                 std::to_string(point.ranks) + " ranks");
   if (isPlannedForCluster(getOptions(point).pipeline))
     runEach(point);
   else
@@ -267,21 +280,20 @@ static PipelineOptions takeDecided(ModuleOp module,
 void SweepRunner::run(size_t input, ModuleOp module) {
   step = module;
   PipelineOptions pipeline = takeDecided(module, options);
-  std::vector<std::string> strategies{pipeline.strategy};
-  if (const SweepAxis *axis = find(SweepKey::strategies); axis != axes.end())
-    strategies = axis->strategies;
   bandwidths =
       getValues(SweepKey::bandwidth, cluster.links[LinkId::Inter].bandwidth);
   memories = getValues(SweepKey::memory, pipeline.deviceMemory > 0
                                              ? pipeline.deviceMemory
                                              : cluster.device.memory);
-  for (const std::string &strategy : strategies)
-    for (double nodes : getValues(SweepKey::nodes, pipeline.nodes))
-      for (double ranks : getValues(SweepKey::ranks, pipeline.ranksPerNode))
-        for (double count :
-             getValues(SweepKey::microBatches, pipeline.microBatches))
-          runShape({input, strategy, int64_t(nodes), int64_t(ranks),
-                    int64_t(count), 0, 0});
+  for (const std::string &strategy :
+       getNames(SweepKey::strategies, pipeline.strategy))
+    for (const std::string &settings : getNames(SweepKey::options, kNoOptions))
+      for (double nodes : getValues(SweepKey::nodes, pipeline.nodes))
+        for (double ranks : getValues(SweepKey::ranks, pipeline.ranksPerNode))
+          for (double count :
+               getValues(SweepKey::microBatches, pipeline.microBatches))
+            runShape({input, strategy, settings, int64_t(nodes), int64_t(ranks),
+                      int64_t(count), 0, 0});
 }
 
 /// Returns the profile without collectives between nodes, which were measured

@@ -42,6 +42,7 @@ static TokenFacts countTokens(ModuleOp module, const Cluster &cluster) {
       continue;
     tokens.input = input.getName();
     tokens.perMicroBatch = type.getNumElements();
+    tokens.perSequence = type.getRank() > 0 ? type.getShape().back() : 1;
     tokens.perStep =
         tokens.perMicroBatch * cluster.getWorldSize() * getMicroBatches(module);
     break;

@@ -11,11 +11,16 @@
 using namespace fcdp;
 
 static constexpr llvm::StringLiteral kKeys[kNumSweepKeys] = {
-    "strategies", "nodes", "ranks", "micro-batches", "bandwidth", "memory"};
+    "strategies",    "options",   "nodes", "ranks",
+    "micro-batches", "bandwidth", "memory"};
 static constexpr int64_t kDefaultCount = 10, kMaxCount = 10000;
 
 llvm::StringRef fcdp::stringifySweepKey(SweepKey key) {
   return kKeys[static_cast<unsigned>(key)];
+}
+
+bool fcdp::hasNames(SweepKey key) {
+  return key == SweepKey::strategies || key == SweepKey::options;
 }
 
 //===----------------------------------------------------------------------===//
@@ -86,10 +91,10 @@ llvm::Expected<SweepAxis> fcdp::parseSweepAxis(llvm::StringRef text) {
         "got '{1}'",
         llvm::join(llvm::ArrayRef(kKeys), ", "), text));
   SweepAxis axis{static_cast<SweepKey>(key - kKeys), {}, {}};
-  if (axis.key == SweepKey::strategies) {
+  if (hasNames(axis.key)) {
     llvm::SmallVector<llvm::StringRef> names;
     rest.split(names, ',');
-    axis.strategies.assign(names.begin(), names.end());
+    axis.names.assign(names.begin(), names.end());
     return axis;
   }
   llvm::SmallVector<llvm::StringRef> parts;
@@ -111,6 +116,7 @@ bool SweepPoint::equalsBut(const SweepPoint &other,
                            std::optional<SweepKey> key) const {
   return (!key || input == other.input) &&
          (key == SweepKey::strategies || strategy == other.strategy) &&
+         (key == SweepKey::options || options == other.options) &&
          (key == SweepKey::nodes || nodes == other.nodes) &&
          (key == SweepKey::ranks || ranks == other.ranks) &&
          (key == SweepKey::microBatches ||
@@ -163,13 +169,14 @@ static void findWhetherAsFast(SweepResult &result,
       });
 }
 
-static void addLargest(Sweep &sweep) {
+std::vector<LargestInput> fcdp::findLargest(const Sweep &sweep) {
+  std::vector<LargestInput> found;
   for (const SweepResult &first : sweep.results) {
     if (first.point.input != 0)
       continue;
-    LargestInput largest{first.point, {}, {}};
+    LargestInput largest{first.point, {}, {}, {}, {}};
     auto replace = [&](std::optional<size_t> &index, size_t i,
-                       int64_t SweepResult::*size) {
+                       auto SweepResult::*size) {
       if (!index || sweep.results[i].*size > sweep.results[*index].*size)
         index = i;
     };
@@ -177,10 +184,13 @@ static void addLargest(Sweep &sweep) {
       if (!result.fits || !result.point.equalsBut(first.point, std::nullopt))
         continue;
       replace(largest.batch, i, &SweepResult::tokens);
+      replace(largest.sequence, i, &SweepResult::sequence);
       replace(largest.model, i, &SweepResult::elements);
+      replace(largest.fastest, i, &SweepResult::tokensPerSecond);
     }
-    sweep.largest.push_back(largest);
+    found.push_back(largest);
   }
+  return found;
 }
 
 void fcdp::compareResults(Sweep &sweep) {
@@ -191,7 +201,7 @@ void fcdp::compareResults(Sweep &sweep) {
     if (result.fits)
       findWhetherAsFast(result, sweep.results);
   if (sweep.inputs.size() > 1)
-    addLargest(sweep);
+    sweep.largest = findLargest(sweep);
 }
 
 //===----------------------------------------------------------------------===//

@@ -2,17 +2,12 @@
 
 #include "fcdp/Report/SweepOutput.h"
 
+#include "Table.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 
 using namespace fcdp;
-
-static std::string print(double value, const char *format = "%.4g") {
-  std::string text;
-  llvm::raw_string_ostream(text) << llvm::format(format, value);
-  return text;
-}
 
 //===----------------------------------------------------------------------===//
 // Text
@@ -33,6 +28,9 @@ static std::string describe(const Sweep &sweep, const SweepPoint &point,
     case SweepKey::strategies:
       parts.push_back("strategy " + point.strategy);
       break;
+    case SweepKey::options:
+      parts.push_back("options " + point.options);
+      break;
     case SweepKey::nodes:
       parts.push_back(std::to_string(point.nodes) + " nodes");
       break;
@@ -43,10 +41,10 @@ static std::string describe(const Sweep &sweep, const SweepPoint &point,
       parts.push_back(std::to_string(point.microBatches) + " micro-batches");
       break;
     case SweepKey::bandwidth:
-      parts.push_back(print(point.bandwidth) + " bytes/s");
+      parts.push_back(printNumber(point.bandwidth) + " bytes/s");
       break;
     case SweepKey::memory:
-      parts.push_back("devices of " + print(point.memory) + " bytes");
+      parts.push_back("devices of " + printNumber(point.memory) + " bytes");
     }
   }
   return parts.empty() ? "this step" : llvm::join(parts, ", ");
@@ -56,6 +54,8 @@ static std::string printValue(const SweepPoint &point, SweepKey key) {
   switch (key) {
   case SweepKey::strategies:
     return point.strategy;
+  case SweepKey::options:
+    return point.options;
   case SweepKey::nodes:
     return std::to_string(point.nodes);
   case SweepKey::ranks:
@@ -63,17 +63,15 @@ static std::string printValue(const SweepPoint &point, SweepKey key) {
   case SweepKey::microBatches:
     return std::to_string(point.microBatches);
   case SweepKey::bandwidth:
-    return print(point.bandwidth);
+    return printNumber(point.bandwidth);
   case SweepKey::memory:
-    return print(point.memory);
+    return printNumber(point.memory);
   }
   llvm_unreachable("unknown key");
 }
 
-using Row = std::vector<std::string>;
-
-static Row makeHeader(const Sweep &sweep) {
-  Row row;
+static TableRow makeHeader(const Sweep &sweep) {
+  TableRow row;
   if (sweep.inputs.size() > 1)
     row.push_back("input");
   for (const SweepAxis &axis : sweep.axes)
@@ -100,22 +98,25 @@ static std::string makeNotes(const SweepResult &result) {
   return notes;
 }
 
-static Row makeRow(const Sweep &sweep, const SweepResult &result) {
-  Row row;
+static TableRow makeRow(const Sweep &sweep, const SweepResult &result) {
+  TableRow row;
   if (sweep.inputs.size() > 1)
     row.push_back(sweep.inputs[result.point.input]);
   for (const SweepAxis &axis : sweep.axes)
     row.push_back(printValue(result.point, axis.key));
   if (result.failure.empty())
     for (std::string number :
-         {print(result.seconds),
-          print(result.range.low) + " to " + print(result.range.high),
-          print(result.tokensPerSecond), print(100 * result.mfu, "%.1f"),
-          print(result.seconds > 0 ? 100 * result.exposedInter / result.seconds
-                                   : 0,
-                "%.1f"),
-          print(result.device / 0x1p30, "%.2f"),
-          print(result.host / 0x1p30, "%.2f")})
+         {printNumber(result.seconds),
+          printNumber(result.range.low) + " to " +
+              printNumber(result.range.high),
+          printNumber(result.tokensPerSecond),
+          printNumber(100 * result.mfu, "%.1f"),
+          printNumber(result.seconds > 0
+                          ? 100 * result.exposedInter / result.seconds
+                          : 0,
+                      "%.1f"),
+          printNumber(result.device / 0x1p30, "%.2f"),
+          printNumber(result.host / 0x1p30, "%.2f")})
       row.push_back(std::move(number));
   else
     row.insert(row.end(), 7, "-");
@@ -123,23 +124,11 @@ static Row makeRow(const Sweep &sweep, const SweepResult &result) {
   return row;
 }
 
-static void printTable(llvm::ArrayRef<Row> rows, llvm::raw_ostream &stream) {
-  std::vector<size_t> widths(rows[0].size());
-  for (const Row &row : rows)
-    for (auto [width, cell] : llvm::zip_equal(widths, row))
-      width = std::max(width, cell.size());
-  for (const Row &row : rows) {
-    for (size_t i = 0; i + 1 < row.size(); ++i)
-      stream << llvm::right_justify(row[i], widths[i]) << "  ";
-    stream << row.back() << '\n';
-  }
-}
-
 static void printHidden(const Sweep &sweep, llvm::raw_ostream &stream) {
   if (sweep.hidden.empty())
     return;
   stream << "\nCollectives between nodes hold compute back for less than "
-         << print(100 * kHidden) << " % of a step\n";
+         << printNumber(100 * kHidden) << " % of a step\n";
   for (const HiddenFrom &hidden : sweep.hidden) {
     // A plan that does not depend on the bandwidth does not depend on the
     // memory either.
@@ -150,7 +139,7 @@ static void printHidden(const Sweep &sweep, llvm::raw_ostream &stream) {
                        hidden.isOfPoints ? but.take_front() : but)
            << ": ";
     if (hidden.bandwidth)
-      stream << "from " << print(*hidden.bandwidth) << " bytes/s on"
+      stream << "from " << printNumber(*hidden.bandwidth) << " bytes/s on"
              << (hidden.isOfPoints ? ", of those swept\n" : "\n");
     else
       stream << "nowhere in the range\n";
@@ -178,7 +167,7 @@ static void printLargest(const Sweep &sweep, llvm::raw_ostream &stream) {
 }
 
 void fcdp::printSweep(const Sweep &sweep, llvm::raw_ostream &stream) {
-  std::vector<Row> rows{makeHeader(sweep)};
+  std::vector<TableRow> rows{makeHeader(sweep)};
   for (const SweepResult &result : sweep.results)
     rows.push_back(makeRow(sweep, result));
   printTable(rows, stream);
@@ -194,6 +183,7 @@ static void writePoint(const Sweep &sweep, const SweepPoint &point,
                        llvm::json::OStream &json) {
   json.attribute("input", sweep.inputs[point.input]);
   json.attribute("strategy", point.strategy);
+  json.attribute("options", point.options);
   json.attribute("nodes", point.nodes);
   json.attribute("ranks_per_node", point.ranks);
   json.attribute("micro_batches", point.microBatches);
@@ -208,6 +198,8 @@ static void writeResult(const Sweep &sweep, const SweepResult &result,
     json.attribute("failure", result.failure);
     return;
   }
+  json.attribute("tokens", result.tokens);
+  json.attribute("sequence", result.sequence);
   json.attribute("seconds", result.seconds);
   json.attribute("low", result.range.low);
   json.attribute("high", result.range.high);
@@ -244,6 +236,8 @@ void fcdp::writeSweep(const Sweep &sweep, llvm::json::OStream &json) {
         if (!largest.batch)
           return;
         json.attribute("batch", int64_t(*largest.batch));
+        json.attribute("sequence", int64_t(*largest.sequence));
+        json.attribute("fastest", int64_t(*largest.fastest));
         json.attribute("model", int64_t(*largest.model));
       });
   });

@@ -189,6 +189,24 @@ bool StepOptions::leavesStrategyOpen() const {
   return !isGiven(option::Strategy) && !isGiven(option::Outer);
 }
 
+llvm::Error fcdp::applySettings(StringRef settings, StepOptions &options) {
+  for (StringRef setting : llvm::split(settings, '+')) {
+    auto [name, value] = setting.split('=');
+    const auto *option =
+        llvm::find_if(getPipelineOptions(), [&](const PipelineOption &row) {
+          return row.name == name;
+        });
+    if (option == getPipelineOptions().end() || value.empty())
+      return llvm::createStringError(
+          "expected NAME=VALUE with the name of an option, got '" + setting +
+          "'");
+    if (llvm::Error error = option->read(value, options.pipeline))
+      return nameOption(name, std::move(error));
+    options.given.insert(option->id);
+  }
+  return llvm::Error::success();
+}
+
 llvm::Expected<StepOptions> fcdp::readStepOptions(GetOptionText getText) {
   StepOptions options;
   for (const PipelineOption &option : getPipelineOptions()) {

@@ -53,15 +53,15 @@ TEST(Sweep, WholeNumbersAreThereOnce) {
 }
 
 TEST(Sweep, StrategiesAreListed) {
-  EXPECT_EQ(parse("strategies=zero3,auto").strategies,
+  EXPECT_EQ(parse("strategies=zero3,auto").names,
             (std::vector<std::string>{"zero3", "auto"}));
 }
 
 TEST(Sweep, SaysWhatIsExpected) {
   EXPECT_EQ(complain("batch=1:2"),
             "expected KEY=LO:HI[:COUNT] or KEY=VALUE,VALUE... with a KEY of "
-            "strategies, nodes, ranks, micro-batches, bandwidth, memory; got "
-            "'batch=1:2'");
+            "strategies, options, nodes, ranks, micro-batches, bandwidth, "
+            "memory; got 'batch=1:2'");
   EXPECT_NE(complain("bandwidth"), "");
   EXPECT_EQ(complain("bandwidth=0:2"),
             "bandwidth: expected a positive number, got '0'");

@@ -59,8 +59,21 @@ struct CommandLine {
           "simulates at COUNT (default 10) points of equal ratios from LO to "
           "HI, or at the values listed; KEY is bandwidth (between nodes, "
           "bytes/s), memory (of a device, bytes), nodes, ranks (a node), "
-          "micro-batches or strategies (listed); several make a grid"),
+          "micro-batches, strategies (listed) or options (listed: "
+          "NAME=VALUE[+NAME=VALUE]..., or none); several make a grid"),
       cl::value_desc("KEY=LO:HI[:COUNT]"), cl::cat(category)};
+  cl::list<std::string> fit{
+      "fit",
+      cl::CommaSeparated,
+      cl::ValueOptional,
+      cl::desc("tells which of the inputs, such as exports of one model for "
+               "several batches and sequences, fit the cluster, and the "
+               "fastest: with each of these settings of options, "
+               "NAME=VALUE[+NAME=VALUE]... or none (default: those that save "
+               "device memory); plans with the strategy 'auto' unless "
+               "--strategy is given"),
+      cl::value_desc("SETTINGS,..."),
+      cl::cat(category)};
 };
 } // namespace
 
@@ -76,6 +89,48 @@ static llvm::Error check(llvm::StringRef option,
   return llvm::Error::success();
 }
 
+/// Options that a sweep varies by other keys, or that are for all points.
+static constexpr option::OptionId kNotSettings[] = {
+    option::Strategy,     option::Nodes,        option::RanksPerNode,
+    option::MicroBatches, option::DeviceMemory, option::HostMemory,
+    option::ClusterFile,  option::ProfileFile};
+
+static llvm::Error checkSettings(llvm::StringRef option,
+                                 llvm::ArrayRef<std::string> names) {
+  for (const std::string &name : names) {
+    if (name == kNoOptions)
+      continue;
+    StepOptions options;
+    if (llvm::Error error = applySettings(name, options))
+      return llvm::createStringError("--" + option + ": " +
+                                     toString(std::move(error)));
+    for (option::OptionId id : kNotSettings)
+      if (options.isGiven(id))
+        return llvm::createStringError(
+            "--" + option + ": expected no setting of '" +
+            getPipelineOption(id).name + "', got '" + name + "'");
+  }
+  return llvm::Error::success();
+}
+
+/// Settings that save device memory.
+static constexpr const char *kSavings[] = {kNoOptions.data(), "loss-chunk=auto",
+                                           "remat=unit",
+                                           "remat=unit+loss-chunk=auto"};
+
+/// Returns the axis of --fit.
+static llvm::Expected<SweepAxis> makeFit(llvm::ArrayRef<std::string> given) {
+  SweepAxis axis{SweepKey::options, {}, {}};
+  for (const std::string &name : given)
+    if (!name.empty())
+      axis.names.push_back(name);
+  if (axis.names.empty())
+    axis.names.assign(std::begin(kSavings), std::end(kSavings));
+  if (llvm::Error error = checkSettings("fit", axis.names))
+    return std::move(error);
+  return axis;
+}
+
 static llvm::Expected<std::vector<SweepAxis>>
 parseSweep(llvm::ArrayRef<std::string> texts) {
   std::vector<SweepAxis> axes;
@@ -83,7 +138,11 @@ parseSweep(llvm::ArrayRef<std::string> texts) {
     llvm::Expected<SweepAxis> axis = parseSweepAxis(text);
     if (!axis)
       return llvm::createStringError("--sweep: " + toString(axis.takeError()));
-    if (llvm::Error error = check("sweep", axis->strategies))
+    llvm::Error error =
+        axis->key == SweepKey::strategies ? check("sweep", axis->names)
+        : axis->key == SweepKey::options  ? checkSettings("sweep", axis->names)
+                                          : llvm::Error::success();
+    if (error)
       return std::move(error);
     if (llvm::any_of(axes, [&](const SweepAxis &other) {
           return other.key == axis->key;
@@ -122,9 +181,23 @@ llvm::Expected<SimulateOptions> fcdp::parseCommandLine(int argc, char **argv) {
     return llvm::createStringError(
         "--sweep: expected neither --compare (sweep strategies=... instead), "
         "--trace, --report nor --measured");
-  SimulateOptions options{line.inputs, line.compare,     std::move(*step),
-                          line.json,   line.trace,       line.measured,
-                          line.report, std::move(*sweep)};
+  bool fits = line.fit.getNumOccurrences() > 0;
+  if (fits) {
+    if (!sweep->empty() || !line.compare.empty() || !line.trace.empty() ||
+        !line.report.empty() || !line.measured.empty())
+      return llvm::createStringError(
+          "--fit: expected neither --sweep, --compare, --trace, --report nor "
+          "--measured");
+    llvm::Expected<SweepAxis> axis = makeFit(line.fit);
+    if (!axis)
+      return axis.takeError();
+    sweep->push_back(std::move(*axis));
+    if (!step->isGiven(option::Strategy))
+      step->pipeline.strategy = kAutoStrategy.str();
+  }
+  SimulateOptions options{line.inputs, line.compare,      std::move(*step),
+                          line.json,   line.trace,        line.measured,
+                          line.report, std::move(*sweep), fits};
   if (options.strategies.empty())
     options.strategies = {options.step.pipeline.strategy};
   bool isOne = options.inputs.size() * options.strategies.size() == 1;

@@ -22,6 +22,8 @@ struct SimulateOptions {
   std::string report;
   /// Sweeps, each over a different key. One simulation if empty.
   std::vector<SweepAxis> sweep;
+  /// Whether to print which inputs fit, for each setting of options in `sweep`.
+  bool fit = false;
 };
 
 /// Reads the command line. May end the program, after `--help`. Errors name

@@ -7,6 +7,7 @@
 #include "fcdp/Driver/StepModule.h"
 #include "fcdp/Driver/SweepRunner.h"
 #include "fcdp/Report/Comparison.h"
+#include "fcdp/Report/FitOutput.h"
 #include "fcdp/Report/Json.h"
 #include "fcdp/Report/MeasuredStep.h"
 #include "fcdp/Report/Page.h"
@@ -218,7 +219,7 @@ LogicalResult Driver::sweep() {
   if (failed(result))
     return failure();
   if (!options.json) {
-    printSweep(*result, output);
+    options.fit ? printFitTable(*result, output) : printSweep(*result, output);
     return success();
   }
   llvm::json::OStream json(output, /*IndentSize=*/1);

@@ -25,6 +25,8 @@ struct TokenFacts {
   std::string input;
   /// Tokens of one rank per micro-batch, and of all ranks per optimizer step.
   int64_t perMicroBatch = 0;
+  /// Tokens of one sequence: the last dimension of that input.
+  int64_t perSequence = 0;
   uint64_t perStep = 0;
 };
 

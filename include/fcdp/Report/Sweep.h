@@ -14,9 +14,12 @@
 
 namespace fcdp {
 
-/// The parameter of an axis. Only `strategies` has names instead of numbers.
+/// The parameter of an axis. `strategies` and `options` have names instead of
+/// numbers.
 enum class SweepKey {
   strategies,
+  /// Settings of other options, which all inputs get.
+  options,
   nodes,
   ranks,
   microBatches,
@@ -33,8 +36,13 @@ struct SweepAxis {
   /// Ascending values: bandwidth between nodes in bytes per second, device
   /// memory in bytes, all others whole numbers.
   std::vector<double> values;
-  std::vector<std::string> strategies;
+  std::vector<std::string> names;
 };
+/// Returns whether an axis has names.
+bool hasNames(SweepKey key);
+/// The name of `options` without settings. Others are NAME=VALUE, several of
+/// which are joined by '+'.
+inline constexpr llvm::StringLiteral kNoOptions = "none";
 
 /// Parses `KEY=LO:HI[:COUNT]` or `KEY=VALUE,VALUE...`. The first form gives
 /// COUNT (default 10) values in geometric progression from LO to HI. Counts are
@@ -46,6 +54,7 @@ struct SweepPoint {
   /// Index of the input.
   size_t input = 0;
   std::string strategy;
+  std::string options = kNoOptions.str();
   int64_t nodes = 1, ranks = 1, microBatches = 1;
   /// Bandwidth of the link between nodes (bytes per second), and memory of a
   /// device (bytes).
@@ -70,8 +79,8 @@ struct SweepResult {
   Spread spread;
   /// Seconds that compute waits for collectives between nodes.
   double exposedInter = 0;
-  /// Tokens of one rank per micro-batch.
-  int64_t tokens = 0;
+  /// Tokens of one rank per micro-batch, and of each of its sequences.
+  int64_t tokens = 0, sequence = 0;
   /// Elements of the model's parameters.
   int64_t elements = 0;
   /// Bytes of device and host memory that the plan needs.
@@ -105,9 +114,10 @@ inline constexpr double kHidden = 0.01;
 /// `point`.
 struct LargestInput {
   SweepPoint point;
-  /// Indices of the results with the most tokens per micro-batch and with the
-  /// most parameters. None if nothing fits.
-  std::optional<size_t> batch, model;
+  /// Indices of the results with the most tokens per micro-batch, with the
+  /// longest sequences, with the most parameters, and with the most tokens per
+  /// second. None if nothing fits.
+  std::optional<size_t> batch, sequence, model, fastest;
 };
 
 struct Sweep {
@@ -119,8 +129,12 @@ struct Sweep {
   std::vector<LargestInput> largest;
 };
 
-/// Sets isOnFrontier, isBest and isAsFast, and finds the largest inputs.
+/// Sets isOnFrontier, isBest and isAsFast, and finds the largest inputs if
+/// there are several.
 void compareResults(Sweep &sweep);
+
+/// Returns the largest inputs, by all other parameters.
+std::vector<LargestInput> findLargest(const Sweep &sweep);
 
 /// Returns the least bandwidth from which on collectives between nodes are
 /// hidden in all `results`, or none. The results differ only in bandwidth, in

@@ -57,6 +57,10 @@ struct StepOptions {
 /// numbers of nodes and of ranks. Errors begin with the name of the option.
 llvm::Expected<StepOptions> readStepOptions(GetOptionText getText);
 
+/// Applies settings to `options`: NAME=VALUE, several of which are joined by
+/// '+'. The error names the option, and lists the values that it takes.
+llvm::Error applySettings(llvm::StringRef settings, StepOptions &options);
+
 /// Returns the name of an option whose value 'auto' chooses for a cluster, or
 /// "" if there is none.
 llvm::StringRef findChoiceForCluster(const PipelineOptions &options);

@@ -483,7 +483,7 @@ TEST(ClusterPresets, AreListedWhereAFileIsMissing) {
             "expected a file or one of a100-40gb, a100-80gb, a100-pcie, "
             "a40-10gbe, a40-1gbe, a40-ipoib, a40-rdma, b200, cpu, gh200, h100, "
             "h100-pcie, h100-tcp, h100-tcpx, h200, l40s, rtx3090, rtx4090, "
-            "rtx5090, t4, "
+            "rtx5090, spark, t4, "
             "v100-16gb, v100-32gb, workstations, "
             "got 'a50': No such file or directory");
 }

@@ -5,6 +5,7 @@
 #include "dialects/Aten/ChunkedLoss.h"
 #include "dialects/Aten/OpTable.h"
 #include "dialects/Aten/ResultShapes.h"
+#include "dialects/Aten/UnpackedMatrix.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/STLExtras.h"
@@ -110,9 +111,10 @@ LogicalResult CallOp::verify() {
       previous = position;
     }
   }
-  return success(succeeded(verifySizes(*this)) &&       // C6
-                 succeeded(verifyResultShape(*this)) && // C7
-                 succeeded(verifyChunkedLoss(*this)));  // C8
+  return success(succeeded(verifySizes(*this)) &&         // C6
+                 succeeded(verifyResultShape(*this)) &&   // C7
+                 succeeded(verifyChunkedLoss(*this)) &&   // C8
+                 succeeded(verifyUnpackedMatrix(*this))); // C9
 }
 
 static bool hasDropout(CallOp call) {

@@ -44,6 +44,8 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
       reductions, products of matrices, and operators with a size as argument.
     - (C8) A call of `fcdp.chunked_loss.default` has the arguments and returns that
       follow.
+    - (C9) A call of `fcdp.unpack_nf4.default` or `fcdp.unpack_int8.default` has the
+      arguments and the result that follow.
 
     `fcdp.chunked_loss.default` multiplies `hidden` [rows, features] by the transposed
     `weight` [vocabulary, features], adds `bias` if there is one, applies `steps`, and
@@ -60,6 +62,11 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     - Returns are the loss, the weight of all labels, these sums, the gradients of
       hidden, weight and bias ([1, vocabulary]), and the workspace, which nothing may
       use: a tensor of `workspace` bytes for one chunk, so that the plan has its memory.
+
+    `fcdp.unpack_nf4.default` and `fcdp.unpack_int8.default` compute the matrix of `size`
+    in `dtype` (f32, bf16 or f16) from its bytes `packed` (ui8). The layout is in
+    `runtime/core/PackedLayout.h`: blocks of a scale in f32 and codes of 4 bits, for 64
+    values, or of 8 bits, for a row.
   }];
   let arguments = (ins StrAttr:$callee, Variadic<AnyRankedTensor>:$operands,
                        StrArrayAttr:$argNames, ArrayAttr:$args,

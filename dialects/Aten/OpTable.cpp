@@ -178,7 +178,9 @@ static const llvm::StringSet<> &fresh() {
       "aten.zeros_like",
       "fcdp.chunked_loss",
       "fcdp.packed_attention",
-      "fcdp.packed_attention_backward"};
+      "fcdp.packed_attention_backward",
+      "fcdp.unpack_int8",
+      "fcdp.unpack_nf4"};
   return names;
 }
 

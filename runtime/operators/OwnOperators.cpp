@@ -3,6 +3,7 @@
 
 #include "operators/ChunkedLoss.h"
 #include "operators/PackedAttention.h"
+#include "operators/UnpackedMatrix.h"
 
 #include <map>
 #include <torch/csrc/jit/frontend/function_schema_parser.h>
@@ -64,6 +65,19 @@ void runChunkedLoss(torch::jit::Stack &stack) {
            std::move(results.workspace)};
 }
 
+void runUnpack(torch::jit::Stack &stack, bool isNf4) {
+  stack = {unpackMatrix(stack.at(0).toTensor(), stack.at(1).toIntVector(),
+                        stack.at(2).toScalarType(), isNf4)};
+}
+
+void runUnpackNf4(torch::jit::Stack &stack) {
+  runUnpack(stack, /*isNf4=*/true);
+}
+
+void runUnpackInt8(torch::jit::Stack &stack) {
+  runUnpack(stack, /*isNf4=*/false);
+}
+
 /// The schemas of attention are those of python/fcdp/packed.py.
 std::map<std::string, OwnOperator> makeOperators() {
   std::map<std::string, OwnOperator> operators;
@@ -88,6 +102,12 @@ std::map<std::string, OwnOperator> makeOperators() {
       "total_weight, Tensor row_sums, Tensor grad_hidden, Tensor grad_weight, "
       "Tensor grad_bias, Tensor workspace)",
       runChunkedLoss);
+  add("fcdp::unpack_nf4(Tensor packed, *, int[] size, ScalarType dtype) -> "
+      "Tensor",
+      runUnpackNf4);
+  add("fcdp::unpack_int8(Tensor packed, *, int[] size, ScalarType dtype) -> "
+      "Tensor",
+      runUnpackInt8);
   return operators;
 }
 

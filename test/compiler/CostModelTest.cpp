@@ -824,6 +824,14 @@ TEST_F(CostModelTest, BytesOfOtherOperators) {
            "%g: tensor<f32>")
           .seconds,
       (2 * (512 + 128) + 256 + 3 * 4 + 32 * 8 * 4 * 10) / 1e9);
+  // The bytes and the matrix.
+  EXPECT_DOUBLE_EQ(
+      cost(
+          "%c = aten.call \"fcdp.unpack_nf4.default\"(packed = %a, size = [64, "
+          "64], dtype = bf16) : (tensor<2304xui8>) -> tensor<64x64xbf16>",
+          "%a: tensor<2304xui8>")
+          .seconds,
+      (2304 + 2 * 4096) / 1e9);
   // 10 rows of the table and their indices are read, not the whole table.
   EXPECT_DOUBLE_EQ(
       cost("%c = aten.call \"aten.embedding.default\"(weight = %a, indices = "

@@ -108,6 +108,7 @@ SHARED = {
     "runtime/core/EnumArray",
     "runtime/core/Links",
     "runtime/core/LossWorkspace",
+    "runtime/core/PackedLayout",
     "runtime/core/Packing",
     "runtime/core/PlacedBuffers",
     "runtime/core/StateRules",

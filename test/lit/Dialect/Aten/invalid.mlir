@@ -553,3 +553,51 @@ func.func @call_c8_type(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32
   %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xbf16>, tensor<8x4xf32>, tensor<1728xui8>)
   return
 }
+
+// -----
+
+func.func @call_c9_size(%p: tensor<36xui8>) {
+  // expected-error@+1 {{expected 'size' to be the two sizes of a matrix}}
+  %0 = aten.call "fcdp.unpack_nf4.default"(packed = %p, size = [64], dtype = f32) : (tensor<36xui8>) -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @call_c9_large_size(%p: tensor<36xui8>) {
+  // expected-error@+1 {{expected 'size' to be the two sizes of a matrix}}
+  %0 = aten.call "fcdp.unpack_nf4.default"(packed = %p, size = [4294967296, 4294967296], dtype = f32) : (tensor<36xui8>) -> tensor<1x64xf32>
+  return
+}
+
+// -----
+
+func.func @call_c9_dtype(%p: tensor<36xui8>) {
+  // expected-error@+1 {{expected 'dtype' to be f32, bf16 or f16}}
+  %0 = aten.call "fcdp.unpack_nf4.default"(packed = %p, size = [1, 64], dtype = f64) : (tensor<36xui8>) -> tensor<1x64xf64>
+  return
+}
+
+// -----
+
+func.func @call_c9_packed(%p: tensor<36xi8>) {
+  // expected-error@+1 {{expected one operand 'packed' of 'tensor<36xui8>'}}
+  %0 = aten.call "fcdp.unpack_nf4.default"(packed = %p, size = [1, 64], dtype = f32) : (tensor<36xi8>) -> tensor<1x64xf32>
+  return
+}
+
+// -----
+
+func.func @call_c9_rows(%p: tensor<36xui8>) {
+  // expected-error@+1 {{expected one operand 'packed' of 'tensor<72xui8>'}}
+  %0 = aten.call "fcdp.unpack_int8.default"(packed = %p, size = [2, 32], dtype = bf16) : (tensor<36xui8>) -> tensor<2x32xbf16>
+  return
+}
+
+// -----
+
+func.func @call_c9_result(%p: tensor<36xui8>) {
+  // expected-error@+1 {{expected one result of 'tensor<1x64xbf16>'}}
+  %0 = aten.call "fcdp.unpack_nf4.default"(packed = %p, size = [1, 64], dtype = bf16) : (tensor<36xui8>) -> tensor<1x64xf32>
+  return
+}

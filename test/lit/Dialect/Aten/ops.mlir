@@ -81,3 +81,12 @@ func.func @chunked_loss(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32
       : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<8x4xf32>, tensor<1728xui8>)
   return
 }
+
+// CHECK-LABEL: func.func @unpacked
+func.func @unpacked(%a: tensor<2304xui8>, %b: tensor<24xui8>) {
+  // CHECK: aten.call "fcdp.unpack_nf4.default"(packed = %{{.*}}, size = [64, 64], dtype = bf16) : (tensor<2304xui8>) -> tensor<64x64xbf16>
+  %0 = aten.call "fcdp.unpack_nf4.default"(packed = %a, size = [64, 64], dtype = bf16) : (tensor<2304xui8>) -> tensor<64x64xbf16>
+  // CHECK: aten.call "fcdp.unpack_int8.default"(packed = %{{.*}}, size = [2, 6], dtype = f32) : (tensor<24xui8>) -> tensor<2x6xf32>
+  %1 = aten.call "fcdp.unpack_int8.default"(packed = %b, size = [2, 6], dtype = f32) : (tensor<24xui8>) -> tensor<2x6xf32>
+  return
+}

@@ -151,6 +151,13 @@ void fcdp::setLossChunk(ModuleOp module, StringRef rows) {
   setText<FcdpDialect::LossChunkAttrHelper>(module, rows);
 }
 
+std::optional<StringRef> fcdp::getFrozen(ModuleOp module) {
+  return findText<FcdpDialect::FrozenAttrHelper>(module);
+}
+void fcdp::setFrozen(ModuleOp module, StringRef packing) {
+  setText<FcdpDialect::FrozenAttrHelper>(module, packing);
+}
+
 std::optional<int64_t> fcdp::findMicroBatches(ModuleOp module) {
   return findNumber<FcdpDialect::MicroBatchesAttrHelper>(module);
 }
@@ -481,6 +488,7 @@ static const AttrRule kRules[] = {
     {FcdpDialect::WrapAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::LossWeightAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::LossChunkAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::FrozenAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::MicroBatchesAttrHelper::getNameStr(), isPositiveOnModule,
      kPositive},
     {FcdpDialect::BucketBytesAttrHelper::getNameStr(), isPositiveOnModule,

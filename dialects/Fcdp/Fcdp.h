@@ -80,6 +80,9 @@ int64_t byteSize(mlir::RankedTensorType type);
 /// Returns the size of one element of integer, float or complex type in bytes.
 /// An `i1` takes one byte.
 int64_t elementBytes(mlir::Type type);
+/// Returns whether states and copies of parameters may have this element type:
+/// floats, and the bytes of packed parameters.
+bool isCopyElement(mlir::Type element);
 
 } // namespace fcdp
 
@@ -137,6 +140,10 @@ void setLossWeight(mlir::ModuleOp module, llvm::StringRef input);
 /// Returns the rows of a chunk of logits, as the option has it.
 std::optional<llvm::StringRef> getLossChunk(mlir::ModuleOp module);
 void setLossChunk(mlir::ModuleOp module, llvm::StringRef rows);
+
+/// Returns how frozen matrices are packed, as the option has it.
+std::optional<llvm::StringRef> getFrozen(mlir::ModuleOp module);
+void setFrozen(mlir::ModuleOp module, llvm::StringRef packing);
 
 std::optional<int64_t> findMicroBatches(mlir::ModuleOp module);
 /// Returns the micro-batches per optimizer step; 1 by default.

@@ -217,6 +217,32 @@ def Fcdp_GroupAttr : Fcdp_Attr<"Group", "group"> {
   let genVerifyDecl = 1;
   let parameters = (ins "::mlir::FloatAttr":$lr, "::mlir::FloatAttr":$weight_decay);
 }
+def Fcdp_Packing : Fcdp_Enum<"Packing", "the form in which a frozen matrix is packed: "
+    "`nf4` has a code of 4 bits for each value and an f32 scale for each 64 values, `int8` "
+    "a code of 8 bits for each value and an f32 scale for each row", [
+  I32EnumAttrCase<"nf4", 0>, I32EnumAttrCase<"int8", 1>]>;
+def Fcdp_PackedAttr : Fcdp_Attr<"Packed", "packed"> {
+  let summary = "the matrix that a parameter is packed from";
+  let description = [{
+    The bytes of the parameter are blocks, each of which has a scale in f32 and the codes
+    of its values, to a multiple of 4 bytes (`runtime/core/PackedLayout.h`). `whole` is
+    the type of the matrix. It is `transposed` if the forward pass multiplies by the
+    matrix and not, as a linear layer does, by its transpose.
+
+    Example: `#fcdp.packed<packing = nf4, whole = tensor<8x64xbf16>>`.
+
+    Constraints:
+    - (C1) `whole` is a static matrix of f32, bf16 or f16 of at most 2^48 bytes.
+  }];
+  let genVerifyDecl = 1;
+  let parameters = (ins EnumParameter<Fcdp_Packing>:$packing,
+                        "::mlir::RankedTensorType":$whole,
+                        DefaultValuedParameter<"bool", "false">:$transposed);
+  let extraClassDeclaration = [{
+    /// Returns the number of bytes of the packed matrix.
+    int64_t countBytes() const;
+  }];
+}
 def Fcdp_OptimizerAttr : Attr<
     CPred<"::llvm::isa<::fcdp::OptimizerAttrInterface>($_self)">, "an optimizer"> {
   let storageType = "::mlir::Attribute";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "core/PackedLayout.h"
 #include "dialects/Fcdp/Fcdp.h"
 #include "dialects/Fcdp/Tiers.h"
 
@@ -56,8 +57,9 @@ void FcdpDialect::initialize() {
 
 LogicalResult ShardType::verify(function_ref<InFlightDiagnostic()> emitError,
                                 RankedTensorType whole) {
-  if (!isa<FloatType>(whole.getElementType()) || !hasByteSize(whole)) // C1
-    return emitError() << "expected a static tensor of floats, got " << whole;
+  if (!isCopyElement(whole.getElementType()) || !hasByteSize(whole)) // C1
+    return emitError() << "expected a static tensor of floats or ui8, got "
+                       << whole;
   return success();
 }
 
@@ -111,6 +113,29 @@ LogicalResult GroupAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   return success(
       succeeded(verifyNumber(emitError, "lr", lr)) &&
       succeeded(verifyNumber(emitError, "weight_decay", weightDecay)));
+}
+
+LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 Packing, RankedTensorType whole, bool) {
+  Type element = whole.getElementType();
+  constexpr int64_t most = int64_t(1) << 48;
+  if (whole.getRank() != 2 || !hasByteSize(whole) || byteSize(whole) > most ||
+      !(element.isF32() || element.isBF16() || element.isF16())) // C1
+    return emitError() << "expected a static matrix of f32, bf16 or f16 of at "
+                          "most 2^48 bytes, got "
+                       << whole;
+  return success();
+}
+
+int64_t PackedAttr::countBytes() const {
+  int64_t rows = getWhole().getDimSize(0), columns = getWhole().getDimSize(1);
+  return getPacking() == Packing::nf4
+             ? PackedLayout::ofNf4(rows * columns).countBytes()
+             : PackedLayout::ofInt8(rows, columns).countBytes();
+}
+
+bool fcdp::isCopyElement(Type element) {
+  return isa<FloatType>(element) || element.isUnsignedInteger(8);
 }
 
 int64_t fcdp::elementBytes(Type type) {

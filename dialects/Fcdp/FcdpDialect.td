@@ -42,6 +42,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.remat` | module | string: the part of the forward pass that is recomputed, as the option `remat` has it |
     | `fcdp.loss_weight` | module | string: the input of the step, and of its evaluation, whose sum is the weight of a micro-batch's loss |
     | `fcdp.loss_chunk` | module | string: the rows of a chunk of logits, as the option `loss-chunk` has it |
+    | `fcdp.frozen` | module | string: how frozen matrices are packed, as the option `frozen` has it |
     | `fcdp.micro_batches` | module | positive `i64`: micro-batches per optimizer step (default: 1) |
     | `fcdp.clip_norm` | module | finite, positive `f64`: the norm that all gradients are clipped to; absent: they are not clipped |
     | `fcdp.outer` | module | an outer optimizer: nodes train by themselves, and it synchronizes them after some steps |
@@ -73,6 +74,7 @@ def Fcdp_Dialect : Dialect {
     "::mlir::StringAttr":$wrap,
     "::mlir::StringAttr":$loss_weight,
     "::mlir::StringAttr":$loss_chunk,
+    "::mlir::StringAttr":$frozen,
     "::mlir::IntegerAttr":$micro_batches,
     "::mlir::FloatAttr":$clip_norm,
     "::fcdp::OuterAttr":$outer,

@@ -180,7 +180,7 @@ def Fcdp_ReadStateOp : Fcdp_UserOp<"read_state", !listconcat(
       with the result's type.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<State>]>:$source);
-  let results = (outs Fcdp_Flat:$result);
+  let results = (outs Fcdp_FlatState:$result);
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
   }];
@@ -256,7 +256,7 @@ def Fcdp_AllGatherOp : Fcdp_CollectiveOp<"all_gather", !listconcat(
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer,
                        OptionalAttr<Fcdp_BufferAttr>:$scratch);
-  let results = (outs Res<Fcdp_Whole, "", [MemAlloc<Pool>]>:$result);
+  let results = (outs Res<Fcdp_WholeCopy, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
     CollectiveKind getKind() { return CollectiveKind::allGather; }
     ::llvm::LogicalResult verifyOwnSymbolUses(
@@ -365,7 +365,7 @@ def Fcdp_ViewMemberOp : Fcdp_UserOp<"view_member", !listconcat(
     - (C1) `parameter` is a member of `bucket`, the input is the whole bucket in its wire type.
     - (C2) The result has the parameter's shape and the wire type.
   }];
-  let arguments = (ins Fcdp_Flat:$whole, FlatSymbolRefAttr:$parameter,
+  let arguments = (ins Fcdp_FlatState:$whole, FlatSymbolRefAttr:$parameter,
                        FlatSymbolRefAttr:$bucket);
   let results = (outs AnyRankedTensor:$result);
   let extraClassDeclaration = [{
@@ -636,7 +636,7 @@ def Fcdp_CacheStoreOp : Fcdp_UserOp<"cache_store", !listconcat(
     - (C1) `target` is a state of role `cache` or `host_grad` with the value's type.
     - (C2) `stream` is given from the scheduled phase on.
   }];
-  let arguments = (ins Fcdp_Flat:$value,
+  let arguments = (ins Fcdp_FlatState:$value,
                        Arg<FlatSymbolRefAttr, "", [MemWrite<HostCache>]>:$target,
                        OptionalAttr<Fcdp_StreamAttr>:$stream);
   let extraClassDeclaration = [{
@@ -670,7 +670,7 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
                        Arg<OptionalAttr<FlatSymbolRefAttr>, "", [MemWrite<State>]>:$into,
                        OptionalAttr<Fcdp_StreamAttr>:$stream,
                        OptionalAttr<Fcdp_BufferAttr>:$buffer);
-  let results = (outs Res<Fcdp_Flat, "", [MemAlloc<Pool>]>:$result);
+  let results = (outs Res<Fcdp_FlatState, "", [MemAlloc<Pool>]>:$result);
   let extraClassDeclaration = [{
     /// Returns whether it loads a gradient accumulator instead of a parameter's
     /// copy.
@@ -752,7 +752,7 @@ def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
     - (C2) The value has no later use and is released once.
     - (C3) `stream`, where given, is not `compute`.
   }];
-  let arguments = (ins Fcdp_Flat:$value, OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let arguments = (ins Fcdp_FlatState:$value, OptionalAttr<Fcdp_StreamAttr>:$stream);
   let assemblyFormat = "$value (`on` `` $stream^)? attr-dict `:` type($value)";
   let hasVerifier = 1;
 }

@@ -43,7 +43,8 @@ def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
     Declares a parameter; its value stays in the archive. `names` are its names in
     PyTorch; a tied parameter has several, and it is saved under the first. `unit` is
     the module that it is gathered with. Parameters are in PyTorch's order. A parameter
-    of a `group` has other settings in the update.
+    of a `group` has other settings in the update. A `packed` parameter is the bytes
+    of a frozen matrix in another form, which are made when weights are loaded.
 
     Example:
     ```mlir
@@ -55,13 +56,16 @@ def Fcdp_ParameterOp : Fcdp_SymbolOp<"parameter", Always> {
     - (C1) The type is a static tensor of floats whose bytes an `i64` counts.
     - (C2) `names` is not empty.
     - (C3) Only a trainable parameter has a `group`.
+    - (C4) A `packed` parameter is not trainable, and a flat tensor of `ui8` of the size
+      that the attribute has.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyRankedTensor>:$type,
                        StrAttr:$unit, UnitAttr:$trainable, StrArrayAttr:$names,
-                       OptionalAttr<Fcdp_GroupAttr>:$group);
+                       OptionalAttr<Fcdp_GroupAttr>:$group,
+                       OptionalAttr<Fcdp_PackedAttr>:$packed);
   let assemblyFormat = [{
     $sym_name `:` $type `unit` $unit (`trainable` $trainable^)? `names` $names
-    (`group` $group^)? attr-dict
+    (`group` $group^)? (`packed` $packed^)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -198,7 +202,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
       `elements`.
     - (C3) Members start at multiples of 64 bytes in the wire type.
     - (C4) `elements` is a multiple of the world size.
-    - (C5) `storage` and `wire` are floats, and `wire` is not wider than `storage`.
+    - (C5) `storage` and `wire` are floats, and `wire` is not wider than `storage`; or both
+      are `ui8`, in a frozen bucket of packed parameters.
     - (C6) An `i64` counts the bytes of `elements` in `storage`, and in f32, the type of
       the gradient accumulator.
     - (C7) A frozen bucket has no `accumulation`.

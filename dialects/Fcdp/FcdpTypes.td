@@ -13,7 +13,7 @@ def Fcdp_ShardType : TypeDef<Fcdp_Dialect, "Shard"> {
     Its parameter is the type of the whole tensor: `!fcdp.shard<tensor<8x4xf32>>`.
 
     Constraints:
-    - (C1) The whole is a static tensor of floats whose bytes an `i64` counts.
+    - (C1) The whole is a static tensor of floats or `ui8` whose bytes an `i64` counts.
   }];
   let parameters = (ins "::mlir::RankedTensorType":$whole);
   let assemblyFormat = "`<` $whole `>`";
@@ -28,7 +28,8 @@ def Fcdp_TokenType : TypeDef<Fcdp_Dialect, "Token"> {
 def Fcdp_Flat : ConfinedType<1DTensorOf<[AnyFloat]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of floats", "::mlir::RankedTensorType">;
-/// A state of a rank. Codes of moments in 8 bits are not floats.
+/// A state of a rank, or a copy of one. Codes of moments in 8 bits and packed
+/// parameters are not floats.
 def Fcdp_FlatState : ConfinedType<1DTensorOf<[AnyFloat, UI8]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of floats or ui8", "::mlir::RankedTensorType">;
@@ -36,10 +37,13 @@ def Fcdp_FlatF32 : ConfinedType<1DTensorOf<[F32]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of f32", "::mlir::RankedTensorType">;
 /// A shard is abstract before bucketing and a flat tensor afterwards.
-def Fcdp_AnyShard : AnyTypeOf<[Fcdp_ShardType, Fcdp_Flat],
+def Fcdp_AnyShard : AnyTypeOf<[Fcdp_ShardType, Fcdp_FlatState],
                               "a shard or a flat tensor">;
 def Fcdp_Whole : ConfinedType<RankedTensorOf<[AnyFloat]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "static tensor of floats", "::mlir::RankedTensorType">;
+def Fcdp_WholeCopy : ConfinedType<RankedTensorOf<[AnyFloat, UI8]>,
+    [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
+    "static tensor of floats or ui8", "::mlir::RankedTensorType">;
 
 #endif // FCDP_FCDP_TYPES

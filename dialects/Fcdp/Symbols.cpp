@@ -43,9 +43,18 @@ LogicalResult MeshOp::verify() {
 LogicalResult ParameterOp::verify() {
   if (failed(verifyStatic(*this)))
     return failure();
-  if (!isa<FloatType>(getTensorType().getElementType())) // C1
+  if (std::optional<PackedAttr> packed = getPacked()) {
+    Type byte = IntegerType::get(getContext(), 8, IntegerType::Unsigned);
+    auto expected = RankedTensorType::get({packed->countBytes()}, byte);
+    if (getType() != expected) // C4
+      return emitOpError("expected ")
+             << expected << " for " << *packed << ", got " << getType();
+    if (getTrainable()) // C4
+      return emitOpError("expected a packed parameter to be frozen");
+  } else if (!isa<FloatType>(getTensorType().getElementType())) { // C1
     return emitOpError("expected elements of a floating-point type, got ")
            << getType();
+  }
   if (getNames().empty()) // C2
     return emitOpError("expected at least one name");
   if (getGroup() && !getTrainable()) // C3
@@ -130,7 +139,10 @@ static LogicalResult verifyBlocks(BucketOp bucket, ParameterOp parameter,
 }
 
 LogicalResult BucketOp::verify() {
-  if (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire())) // C5
+  bool isPacked = getStorage().isUnsignedInteger(8) &&
+                  getWire() == getStorage() && !getTrainable();
+  if (!isPacked &&
+      (!isa<FloatType>(getStorage()) || !isa<FloatType>(getWire()))) // C5
     return emitOpError("expected floating-point types, got ")
            << getStorage() << " and " << getWire();
   int64_t storageBytes = elementBytes(getStorage());

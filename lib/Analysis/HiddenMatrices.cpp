@@ -64,7 +64,8 @@ static bool isLookup(Operation *op) {
 void MatrixUses::follow(Operation *op) {
   if (auto read = dyn_cast<ReadParameterOp>(op)) {
     auto type = cast<RankedTensorType>(read.getResult().getType());
-    if (type.getRank() == 2)
+    // The bytes of a packed matrix are unpacked to it.
+    if (type.getRank() == 2 || type.getElementType().isUnsignedInteger(8))
       alone[read.getResult()] = read.getSourceAttr().getAttr();
     return;
   }

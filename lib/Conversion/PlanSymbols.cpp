@@ -105,6 +105,19 @@ static uint32_t addGroup(plan::PlanT &plan, GroupAttr group) {
   return index;
 }
 
+/// Describes the matrix that a parameter is packed from.
+static LogicalResult setPacked(plan::ParameterT &out, ParameterOp parameter) {
+  std::optional<PackedAttr> packed = parameter.getPacked();
+  if (!packed)
+    return success();
+  out.packed = std::make_unique<plan::PackedT>();
+  out.packed->packing = packed->getPacking() == Packing::nf4
+                            ? plan::Packing::nf4
+                            : plan::Packing::int8;
+  out.packed->transposed = packed->getTransposed();
+  return setType(*out.packed, packed->getWhole(), parameter);
+}
+
 /// Describes the parameters and their places in buckets.
 static LogicalResult fillParameters(plan::PlanT &plan, ModuleOp module) {
   llvm::DenseMap<StringAttr, std::pair<uint32_t, uint64_t>> memberships;
@@ -123,6 +136,8 @@ static LogicalResult fillParameters(plan::PlanT &plan, ModuleOp module) {
     std::tie(out.bucket, out.offsetElements) = membership->second;
     if (parameter.getGroup())
       out.group = addGroup(plan, *parameter.getGroup());
+    if (failed(setPacked(out, parameter)))
+      return failure();
     if (failed(setType(out, parameter.getTensorType(), parameter)))
       return failure();
   }

@@ -293,6 +293,8 @@ LogicalResult Checker::check() {
           getRemat(module).value_or("none"));
   compare(option::LossChunk, StringRef(wanted.lossChunk),
           getLossChunk(module).value_or("off"));
+  compare(option::Frozen, StringRef(wanted.frozen),
+          getFrozen(module).value_or("off"));
   compare(option::Wrap, StringRef(wanted.wrap), stringifyWrap(getWrap(module)));
   for (auto [id, check] :
        {std::pair(option::Optimizer, &Checker::checkOptimizer),

@@ -170,7 +170,7 @@ void Declarer::declareParameters() {
     auto op = ParameterOp::create(
         builder, location, makeSymbol(root), parameter.type,
         extras.getUnit(root), trainable,
-        builder.getStrArrayAttr(parameter.names), GroupAttr());
+        builder.getStrArrayAttr(parameter.names), GroupAttr(), PackedAttr());
     symbol = parameter.symbol = FlatSymbolRefAttr::get(op.getSymNameAttr());
   }
 }

@@ -183,6 +183,10 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
     pm.addPass(createDecideRematPass(
         selectOptions<DecideRematPassOptions>(options), described));
     pm.addPass(createRematPass());
+    // This runs after recomputation, whose copies of products unpack for
+    // themselves, and before gathers are inserted, which gather packed bytes.
+    pm.addPass(
+        createPackFrozenPass(selectOptions<PackFrozenPassOptions>(options)));
     pm.addPass(createShardPass(selectOptions<ShardPassOptions>(options)));
     [[fallthrough]];
   case Phase::sharded:

@@ -6,6 +6,7 @@
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Cluster/Profile.h"
 #include "fcdp/Support/Units.h"
+#include "fcdp/Transforms/Options/FrozenSpec.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/LossChunkSpec.h"
@@ -16,6 +17,8 @@
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Options/WireSpec.h"
 #include "fcdp/Transforms/Options/WrapSpec.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
 
@@ -103,6 +106,10 @@ static llvm::Error checkWrap(StringRef text) {
 
 static llvm::Error checkLossScale(StringRef text) {
   return parseLossScale(text).takeError();
+}
+
+static llvm::Error checkFrozen(StringRef text) {
+  return parseFrozen(text).takeError();
 }
 
 static llvm::Error checkLossChunk(StringRef text) {

@@ -61,6 +61,8 @@ nlohmann::ordered_json toJson(const CheckpointState &state) {
     json["trainable"] = *state.trainable;
   if (state.persistent)
     json["persistent"] = *state.persistent;
+  if (state.packed)
+    json["packed"] = *state.packed;
   json["pieces"] = nlohmann::ordered_json::array();
   for (const CheckpointPiece &piece : state.pieces)
     json["pieces"].push_back(toJson(piece));
@@ -252,6 +254,8 @@ void IndexParser::parseState(const JsonNode &node) {
     state.trainable = node.at("trainable").boolean();
   if (node.has("persistent"))
     state.persistent = node.at("persistent").boolean();
+  if (node.has("packed"))
+    state.packed = node.at("packed").text();
   int64_t elements = numElements(state.shape);
   node.at("pieces").forEach([&](const JsonNode &piece) {
     state.pieces.push_back(parsePiece(piece, elements));

@@ -50,6 +50,8 @@ struct CheckpointState {
   /// For a buffer, whether PyTorch's state_dict has it.
   std::optional<bool> persistent = std::nullopt;
   std::vector<CheckpointPiece> pieces = {};
+  /// For the bytes of a packed matrix, how they are packed (`describePacked`).
+  std::optional<std::string> packed = std::nullopt;
 
   bool belongsToRanks() const { return !pieces.empty() && pieces[0].rank; }
   bool belongsToNodes() const { return !pieces.empty() && pieces[0].node; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/CheckpointLayout.h"
+#include "checkpoint/PackedWeights.h"
 
 #include "checkpoint/RankFile.h"
 #include "checkpoint/Shards.h"
@@ -86,8 +87,10 @@ void CheckpointLayout::addBucket(
       if (!shape)
         continue;
       CheckpointState saved{parameter->names, role, dtype, *shape};
-      if (isValue)
+      if (isValue) {
         saved.trainable = parameter->trainable;
+        saved.packed = describePacked(*parameter);
+      }
       size_t state = addState(std::move(saved),
                               isValue ? std::optional(number) : std::nullopt);
       if (isOfNodes(region.role(), bucket))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/ParameterFiles.h"
 #include "checkpoint/CheckpointFolders.h"
+#include "checkpoint/PackedWeights.h"
 #include "files/FileErrors.h"
 #include "weights/AdapterFiles.h"
 #include "weights/SafetensorsWriter.h"
@@ -118,6 +119,15 @@ private:
   std::set<std::string> used;
 };
 
+/// Returns the tensor that is written for a parameter: a packed one is written
+/// unpacked.
+Entry entryOf(const plan::ParameterT &parameter) {
+  if (parameter.packed)
+    return {parameter.names, parameter.packed->shape,
+            toDType(parameter.packed->dtype)};
+  return {parameter.names, parameter.shape, toDType(parameter.dtype)};
+}
+
 Selection select(const StepPlan &plan, const ParameterOutput &output) {
   std::optional<Template> like;
   if (!output.like.empty())
@@ -130,8 +140,7 @@ Selection select(const StepPlan &plan, const ParameterOutput &output) {
   auto members = membersOf(plan);
   for (size_t b = 0; b < members.size(); ++b)
     for (const plan::ParameterT *parameter : members[b])
-      for (Entry &entry : choose(
-               {parameter->names, parameter->shape, toDType(parameter->dtype)}))
+      for (Entry &entry : choose(entryOf(*parameter)))
         if (parameter->trainable || !output.onlyTrained)
           selection.members[b].push_back({parameter, std::move(entry)});
   for (size_t b = 0; b < plan.buffers.size(); ++b)
@@ -304,10 +313,14 @@ void saveParameters(const StepPlan &plan, const ParameterOutput &output,
     std::vector<std::byte> bucket = gather(b);
     attempt([&] {
       for (const auto &[parameter, entry] : selection.members[b]) {
-        size_t width = byteSize(entry.dtype);
-        files->write(std::span<const std::byte>(bucket).subspan(
+        const size_t width = byteSize(toDType(parameter->dtype));
+        auto bytes = std::span<const std::byte>(bucket).subspan(
             parameter->offsetElements * width,
-            numElements(entry.shape) * width));
+            numElements(parameter->shape) * width);
+        if (parameter->packed)
+          files->write(unpackMatrix(*parameter->packed, bytes));
+        else
+          files->write(bytes);
       }
     });
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "checkpoint/Shards.h"
 
+#include "checkpoint/PackedWeights.h"
 #include "core/SumKernels.h"
 
 #include <algorithm>
@@ -73,6 +74,12 @@ void loadShards(const StepPlan &plan, Place place, WeightSource &source,
     uint32_t part = partOf(bucket.sharding, plan.mesh, place);
     for (const plan::ParameterT *parameter : members[b]) {
       const OwnedValues &read = wide ? *wide : own;
+      if (parameter->packed) {
+        ShardRange range = rangeOf(*parameter, bucket, part);
+        loadPacked(*parameter, source, range.inParameter,
+                   {own.at(range), size_t(range.elements)});
+        continue;
+      }
       StoredTensor tensor = requireConvertible(source, parameter->names,
                                                parameter->shape, own.dtype);
       ShardRange range = rangeOf(*parameter, bucket, part);

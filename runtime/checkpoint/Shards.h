@@ -29,8 +29,9 @@ using MemoryOf = std::function<std::span<std::byte>(size_t index)>;
 
 /// Fills this rank's shards and, for buckets with a master, the masters,
 /// padding with zeros. Floating types of the file are converted. A master gets
-/// the value in f32, and the shard is its rounding. Throws std::runtime_error
-/// that names file and parameter.
+/// the value in f32, and the shard is its rounding. Packed parameters are
+/// packed, each rank's shard of them alone. Throws std::runtime_error that
+/// names file and parameter.
 void loadShards(const StepPlan &plan, Place place, WeightSource &source,
                 const MemoryOf &shard, const MemoryOf &master);
 

@@ -2,6 +2,7 @@
 //
 // Checks a plan, except for its operations and functions.
 #include "plan/PlanCheck.h"
+#include "core/PackedLayout.h"
 #include "plan/StatePlaces.h"
 
 #include <algorithm>
@@ -174,6 +175,30 @@ void checkGroup(const StepPlan &plan, const plan::ParameterT &parameter,
               " bytes, as the plan has groups, got ", offset);
 }
 
+void checkPacked(const plan::ParameterT &parameter, const Where &where) {
+  const plan::PackedT *packed = parameter.packed.get();
+  if (!packed)
+    return;
+  const Where path = where + ".packed";
+  checkShape(path, packed->shape);
+  if (packed->shape.size() != 2)
+    failCheck(path + ".shape", "expected two dimensions, got ",
+              toString(packed->shape));
+  const DType dtype = toDType(packed->dtype);
+  if (dtype != DType::F32 && dtype != DType::BF16 && dtype != DType::F16)
+    failCheck(path + ".dtype", "expected f32, bf16 or f16, got ", name(dtype));
+  const PackedLayout layout =
+      packed->packing == plan::Packing::nf4
+          ? PackedLayout::ofNf4(numElements(packed->shape))
+          : PackedLayout::ofInt8(packed->shape[0], packed->shape[1]);
+  if (parameter.trainable || parameter.dtype != plan::DType::u8 ||
+      parameter.shape != Shape{layout.countBytes()})
+    failCheck(path, "expected ", layout.countBytes(),
+              " bytes of a frozen parameter for ", toString(packed->shape),
+              ", got ", name(toDType(parameter.dtype)),
+              toString(parameter.shape));
+}
+
 void checkParameters(const StepPlan &plan) {
   std::set<std::string> names;
   // By bucket, [begin, end) of each member.
@@ -192,6 +217,7 @@ void checkParameters(const StepPlan &plan) {
         failCheck(where + ".names", "the name '", name, "' is there twice");
     checkShape(where, parameter.shape);
     checkGroup(plan, parameter, where);
+    checkPacked(parameter, where);
     uint64_t begin = parameter.offsetElements;
     uint64_t end = begin + numElements(parameter.shape);
     if (end > bucket.elements)

@@ -2,6 +2,7 @@
 #include "state/CheckpointLoad.h"
 
 #include "checkpoint/CheckpointLayout.h"
+#include "checkpoint/PackedWeights.h"
 #include "checkpoint/Shards.h"
 #include "core/Pieces.h"
 #include "core/SumKernels.h"
@@ -45,6 +46,10 @@ public:
   const CheckpointState *allow(const std::string &role,
                                const std::vector<std::string> &names,
                                DType dtype, const Shape &shape);
+  /// Returns the state of a parameter's value, or null, and lists it, if it is
+  /// packed in another way.
+  const CheckpointState *requirePacked(const CheckpointState *state,
+                                       const plan::ParameterT &parameter);
   /// Returns whether there is such a state.
   bool has(const std::string &role,
            const std::vector<std::string> &names) const {
@@ -91,6 +96,18 @@ StateMatch::require(const std::string &role,
   if (!reader.find(role, names))
     missing.push_back(describe(role, names[0]));
   return allow(role, names, dtype, shape);
+}
+
+const CheckpointState *
+StateMatch::requirePacked(const CheckpointState *state,
+                          const plan::ParameterT &parameter) {
+  const std::optional<std::string> packed = describePacked(parameter);
+  if (!state || state->packed == packed)
+    return state;
+  differing.push_back(describe(state->role, parameter.names[0]) +
+                      " (expected " + packed.value_or("values") + ", got " +
+                      state->packed.value_or("values") + ")");
+  return nullptr;
 }
 
 int64_t StateMatch::requireUpdates(
@@ -210,7 +227,8 @@ const CheckpointState *Loader::requireMember(const plan::BucketT &bucket,
   std::string role = checkpointRole(region.role());
   DType storage = toDType(bucket.storage);
   if (region.role() == plan::StateRole::shard && !startsAtOuter(member))
-    return match.require(role, member.names, storage, member.shape);
+    return match.requirePacked(
+        match.require(role, member.names, storage, member.shape), member);
   if (const CheckpointState *outer = findStart(region, member))
     return outer;
   bool hasMaster = match.has(kMasterRole, member.names);

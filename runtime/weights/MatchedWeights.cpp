@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "weights/MatchedWeights.h"
+#include "core/SumKernels.h"
 #include "files/FileErrors.h"
 
 #include <algorithm>
@@ -7,6 +8,16 @@
 namespace fcdp {
 
 namespace {
+
+/// The ends of names of tensors that bitsandbytes stores beside a packed
+/// weight.
+constexpr const char *kPackedEnds[] = {".absmax",
+                                       ".quant_map",
+                                       ".nested_absmax",
+                                       ".nested_quant_map",
+                                       ".quant_state.bitsandbytes__nf4",
+                                       "SCB",
+                                       "weight_format"};
 
 /// Returns, for example, "'a', 'b', 'c' and 4 more".
 std::string listOf(const std::vector<std::string> &names) {
@@ -28,9 +39,12 @@ std::string tensorsOf(size_t count) {
 MatchedWeights::MatchedWeights(const StepPlan &plan,
                                const std::vector<std::string> &given) {
   for (const auto &parameter : plan.parameters)
-    wanted.push_back({parameter->names, toDType(parameter->dtype),
+    wanted.push_back({parameter->names,
+                      toDType(parameter->packed ? parameter->packed->dtype
+                                                : parameter->dtype),
                       findState(*plan.buckets[parameter->bucket],
-                                plan::StateRole::master) != nullptr});
+                                plan::StateRole::master) != nullptr,
+                      /*isOptional=*/false, parameter->packed != nullptr});
   for (const auto &buffer : plan.buffers)
     wanted.push_back({{buffer->name},
                       toDType(buffer->dtype),
@@ -61,9 +75,14 @@ void MatchedWeights::match() {
   for (size_t t = 0; t < wanted.size(); ++t) {
     const WeightMatch &match = matches[t];
     used.insert(match.places.begin(), match.places.end());
-    if (!match.places.empty())
-      for (const std::string &name : wanted[t].names)
-        placeOf.emplace(name, match.places.front());
+    if (match.places.empty())
+      continue;
+    for (const std::string &name : wanted[t].names)
+      placeOf.emplace(name, match.places.front());
+    if (wanted[t].isPacked)
+      for (const WeightPlace &place : match.places)
+        for (const char *end : kPackedEnds)
+          used.insert({place.file, nameBeside(place.name, end)});
   }
   checkAdapters();
   checkAllFound();
@@ -147,8 +166,13 @@ void MatchedWeights::checkAdapters() const {
   }
 }
 
+std::optional<StoredTensor>
+MatchedWeights::findAt(const WeightPlace &place) const {
+  return files[place.file].source->find(place.name);
+}
+
 StoredTensor MatchedWeights::read(const WeightPlace &place) const {
-  return *files[place.file].source->find(place.name);
+  return *findAt(place);
 }
 
 std::optional<StoredTensor> MatchedWeights::find(const std::string &name) {
@@ -156,6 +180,15 @@ std::optional<StoredTensor> MatchedWeights::find(const std::string &name) {
   if (found == placeOf.end())
     return std::nullopt;
   return read(found->second);
+}
+
+std::optional<StoredTensor> MatchedWeights::findBeside(const std::string &name,
+                                                       const std::string &end) {
+  auto found = placeOf.find(name);
+  if (found == placeOf.end())
+    return std::nullopt;
+  const WeightPlace &place = found->second;
+  return findAt({place.file, nameBeside(place.name, end)});
 }
 
 std::vector<std::string> MatchedWeights::names() const {
@@ -195,7 +228,7 @@ std::vector<std::string> MatchedWeights::notesOn(size_t file) const {
     if (matches[t].places.empty() || matches[t].places.front().file != file)
       continue;
     const std::string &stored = matches[t].places.front().name;
-    const auto &[names, dtype, hasMaster, isOptional] = wanted[t];
+    const auto &[names, dtype, hasMaster, isOptional, isPacked] = wanted[t];
     std::string &text =
         matches[t].likeness == Likeness::Copied ? copied : renamed;
     bool isRenamed =
@@ -206,6 +239,9 @@ std::vector<std::string> MatchedWeights::notesOn(size_t file) const {
       text =
           "the step's '" + names.front() + "' is '" + stored + "' in " + path;
     DType found = read(matches[t].places.front()).dtype;
+    // A packed matrix of a file stays as it is.
+    if (isPacked && !isSummable(found))
+      continue;
     if (found != dtype && !(hasMaster && found == DType::F32) &&
         counted.insert(stored).second)
       ++converted[{found, dtype}];

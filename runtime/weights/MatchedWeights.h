@@ -23,6 +23,8 @@ public:
   MatchedWeights(const StepPlan &plan, const std::vector<std::string> &given);
 
   std::optional<StoredTensor> find(const std::string &name) override;
+  std::optional<StoredTensor> findBeside(const std::string &name,
+                                         const std::string &end) override;
   std::vector<std::string> names() const override;
   const std::string &path() const override { return allPaths; }
   void dropPages() override;
@@ -40,11 +42,14 @@ private:
     bool hasMaster = false;
     /// Whether the step has a value of its own.
     bool isOptional = false;
+    /// Whether the tensor is packed when it is loaded.
+    bool isPacked = false;
   };
   void match();
   void checkAllFound() const;
   void checkEqual(const Wanted &tensor, const WeightMatch &match);
   void checkAdapters() const;
+  std::optional<StoredTensor> findAt(const WeightPlace &place) const;
   StoredTensor read(const WeightPlace &place) const;
   std::string describe(const WeightPlace &place) const;
   /// Returns the files' tensors that the step does not use.

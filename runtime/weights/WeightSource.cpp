@@ -28,6 +28,13 @@ namespace {
 
 } // namespace
 
+std::string nameBeside(const std::string &name, const std::string &end) {
+  if (end.starts_with('.'))
+    return name + end;
+  const size_t dot = name.rfind('.');
+  return (dot == std::string::npos ? "" : name.substr(0, dot + 1)) + end;
+}
+
 std::unique_ptr<WeightSource> openWeights(const std::string &path) {
   if (std::error_code error; std::filesystem::is_directory(path, error))
     return openWeightFolder(path);

@@ -12,6 +12,10 @@
 
 namespace fcdp {
 
+/// Returns `name` with `end` appended, or in place of its last part if `end`
+/// does not begin with a dot.
+std::string nameBeside(const std::string &name, const std::string &end);
+
 /// One thread at a time may use it. Functions throw std::runtime_error that
 /// names the file.
 class WeightSource {
@@ -19,6 +23,13 @@ public:
   virtual ~WeightSource() = default;
   /// Returns none if the file has no tensor of this name.
   virtual std::optional<StoredTensor> find(const std::string &name) = 0;
+  /// Returns the tensor that is stored beside the one that `find` returns. An
+  /// `end` that begins with a dot is appended to its stored name, and any other
+  /// replaces the last part of it. Returns none if there is none.
+  virtual std::optional<StoredTensor> findBeside(const std::string &name,
+                                                 const std::string &end) {
+    return find(nameBeside(name, end));
+  }
   /// Returns the names of parameters and persistent buffers.
   virtual std::vector<std::string> names() const = 0;
   virtual const std::string &path() const = 0;

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
-TYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2}
+TYPE_BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "u8": 1}
 
 
 @dataclass(frozen=True)

@@ -383,6 +383,7 @@ def test_messages_name_the_step_once() -> None:
     ("arguments", "message"),
     [
         ({"options": "--clip-norm=1"}, r"options: expected a list of texts, such as \['--clip-norm=1'\], got the text"),
+        ({"options": ["--frozen=nf4"]}, r"options: expected no .--frozen. for a model whose weights are set from its tensors"),
         ({"loss_weight": "fctor"}, "loss_weight: expected the name of an input among 'x', 'pair'; got 'fctor'$"),
         ({"loss_weight": "pai"}, r"loss_weight: .* got 'pai': did you mean 'pair'\?$"),
         ({"pad": {"pair_0": 0, "pare": 1}}, r"pad: .* got 'pare': did you mean 'pair'\?$"),

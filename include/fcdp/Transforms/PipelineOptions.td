@@ -113,6 +113,13 @@ def LossChunk : PipelineOption<
   "they have more than 256 MiB, in chunks of up to 32 MiB. The gradient of the "
   "projection's weight is summed over chunks. With one thread of a CPU, the loss and the gradient "
   "of the projection's input keep their bits">;
+def Frozen : PipelineOption<
+  "frozen", "frozen", CheckedBy<"checkFrozen">, "\"off\"",
+  "nf4|int8|off[,keep=PATTERN]...[,pack=PATTERN]...", "off",
+  "packs frozen matrices when weights are loaded, as codes of 4 bits (nf4) or 8 bits (int8) "
+  "with scales, and unpacks each right before a product: the matrices that only products "
+  "read, without tied ones and output heads; 'keep' leaves out matrices by shell patterns "
+  "of their names, and 'pack' includes heads">;
 def ClipNorm : PipelineOption<
   "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
   "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;

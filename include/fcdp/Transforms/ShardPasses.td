@@ -115,6 +115,50 @@ def ChunkLossPass : FcdpPass<"fcdp-chunk-loss"> {
   let options = [LossChunk];
 }
 
+def PackFrozenPass : FcdpPass<"fcdp-pack-frozen"> {
+  let summary = "pack frozen matrices, and unpack them right before each product";
+  let description = [{
+    Requires phase `imported`. The type of a frozen matrix becomes that of its packed
+    bytes, which are made when weights are loaded, with the attribute `packed`. Right
+    before each product that reads the matrix, a call of `fcdp.unpack_nf4` or
+    `fcdp.unpack_int8` computes it, and views and casts are repeated after the call. So
+    no unpacked matrix is kept from the forward to the backward pass. A cast from f32 to
+    bf16 or f16 is dropped, because the matrix is rounded once in either case.
+
+    The pass errs on the side of the whole matrix: it packs matrices that only `mm`,
+    `addmm`, `linear` and `matmul` read, through views and casts, in all functions.
+    A tied parameter stays whole. So does an output head: a matrix from whose product the
+    loss is computed without another product. A remark says why. With `pack=PATTERN` a
+    head is packed, too, and with `keep=PATTERN` matrices stay whole. A pattern that
+    matches no frozen matrix is an error, as is a step without a matrix to pack and the
+    target `cuda`. A module that has `fcdp.frozen` does not change.
+
+    Before:
+
+    ```mlir
+    fcdp.parameter @base : tensor<4x4xf32> unit "base" names ["base"]
+    fcdp.parameter @head : tensor<4x4xf32> unit "head" trainable names ["head"]
+    %w = fcdp.read_parameter @base : tensor<4x4xf32>
+    %h = fcdp.read_parameter @head : tensor<4x4xf32>
+    %t = aten.call "aten.t.default"(self = %w) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %y = aten.call "aten.mm.default"(self = %x, mat2 = %t) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %z = aten.call "aten.mm.default"(self = %y, mat2 = %h) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    %l = aten.call "aten.sum.default"(self = %z) : (tensor<4x4xf32>) -> tensor<f32>
+    fcdp.loss %l : tensor<f32>
+    ```
+
+    After `--fcdp-pack-frozen=frozen=nf4`:
+
+    ```mlir
+    %b = fcdp.read_parameter @base : tensor<12xui8>
+    %u = aten.call "fcdp.unpack_nf4.default"(packed = %b, size = [4, 4], dtype = f32) : (tensor<12xui8>) -> tensor<4x4xf32>
+    %t = aten.call "aten.t.default"(self = %u) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %y = aten.call "aten.mm.default"(self = %x, mat2 = %t) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+    ```
+  }];
+  let options = [Frozen];
+}
+
 def ShardPass : FcdpPass<"fcdp-shard"> {
   let summary = "shard parameters over a mesh and make the step a family of functions";
   let description = [{

@@ -28,6 +28,8 @@ std::string BucketGroup::getName() const {
   llvm::raw_string_ostream os(name);
   if (!gathered)
     os << ".unused";
+  else if (storage.isUnsignedInteger(8))
+    os << ".packed";
   else if (!trainable)
     os << ".frozen";
   if (wire != storage)

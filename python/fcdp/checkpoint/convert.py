@@ -52,6 +52,7 @@ def convert(source: Checkpoint, out: Path, options: Options) -> Summary:
     if not states:
         raise CheckpointError(source.path, "states to write", "none that were asked for", "see fcdp-ckpt inspect")
     _check_names(states, source)
+    _check_packed(states, source, options)
     step = source.step if options.step is None else options.step
     chosen = replace(source, states=states, step=step)
     if options.like is not None:
@@ -70,6 +71,14 @@ def convert(source: Checkpoint, out: Path, options: Options) -> Summary:
         with new_folder(out) as folder:
             write_sharded(folder, chosen)
     return Summary(len(chosen.states), sum(state.bytes for state in chosen.states), list(_left_out(source, states)))
+
+
+def _check_packed(states: list[State], source: Checkpoint, options: Options) -> None:
+    """Refuses the bytes of packed matrices in formats that have values alone."""
+    packed = next((state for state in states if state.packed), None)
+    if packed is not None and options.format != "fcdp":
+        expected, advice = f"values to write as {options.format}", "give --only-trained, or use fcdp-run --params-out"
+        raise CheckpointError(source.path, expected, f"'{packed.name}' packed as {packed.packed}", advice)
 
 
 def _convert_names(source: Checkpoint, direction: str, config: Path | None) -> Checkpoint:

@@ -46,6 +46,7 @@ class StateEntry:
     updates: int | None = None
     trainable: bool | None = None
     persistent: bool | None = None
+    packed: str | None = None  # How the bytes of a packed matrix are packed, such as "nf4 of bf16[64, 64]".
 
     def tensor_name(self, piece: Piece) -> str:
         """Returns the name of a piece in its file."""
@@ -192,6 +193,7 @@ def _read_state(fields: Fields, index: Index) -> StateEntry:
         updates=fields.optional_count("updates"),
         trainable=fields.flag("trainable"),
         persistent=fields.flag("persistent"),
+        packed=fields.text("packed") if fields.has("packed") else None,
     )
 
 

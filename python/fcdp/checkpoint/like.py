@@ -58,12 +58,19 @@ def _fitted(found: list[State], wanted: State, source: Path, model: Path) -> Sta
     if (first.dtype, first.shape) != (wanted.dtype, wanted.shape):
         expected = f"{wanted.label} of {wanted.dtype} {list(wanted.shape)}, as in {model}"
         raise CheckpointError(source, expected, f"{first.dtype} {list(first.shape)}", _ADVICE)
+    if first.packed != wanted.packed:
+        expected = f"{wanted.label} {_form(wanted)}, as in {model}"
+        raise CheckpointError(source, expected, _form(first), _ADVICE)
     for other in found[1:]:
         if other is not first and difference_of(first, other) is not None:
             expected = f"{first.name} and {other.name} to be equal, as one parameter has both names"
             raise CheckpointError(source, expected, "two tensors that differ", _ADVICE)
-    settings = {key: getattr(wanted, key) for key in ("names", "role", "trainable", "persistent")}
+    settings = {key: getattr(wanted, key) for key in ("names", "role", "trainable", "persistent", "packed")}
     return replace(first, rank=None, node=None, **settings)
+
+
+def _form(state: State) -> str:
+    return "as values" if state.packed is None else f"packed as {state.packed}"
 
 
 def _zeros(dtype: torch.dtype) -> Reader:

@@ -150,7 +150,7 @@ def _make_state(
     parts = _Pieces(TORCH_TYPES[entry.dtype], [piece.offset for piece in kept], [t for t in stored if t])
     return State(
         entry.names, entry.role, entry.dtype, entry.shape, parts.read, owner[0], entry.updates, entry.trainable,
-        entry.persistent, owner[1],
+        entry.persistent, owner[1], entry.packed,
     )  # fmt: skip
 
 
@@ -195,5 +195,6 @@ def _entries(states: Iterable[State], locals_: int) -> Iterator[StateEntry]:
             if state.elements
         )
         yield StateEntry(
-            first.names, first.role, first.dtype, first.shape, pieces, first.updates, first.trainable, first.persistent
-        )
+            first.names, first.role, first.dtype, first.shape, pieces, first.updates, first.trainable, first.persistent,
+            first.packed,
+        )  # fmt: skip

@@ -44,6 +44,7 @@ class State:
     trainable: bool | None = None
     persistent: bool | None = None
     node: int | None = None  # The node, if each node has its own state.
+    packed: str | None = None  # How the bytes of a packed matrix are packed; none for values.
 
     @property
     def name(self) -> str:

@@ -210,6 +210,12 @@ def compile(
 def _check_options(options: Sequence[str]) -> None:
     if isinstance(options, str):
         raise StepError("misuse", f"options: expected a list of texts, such as [{options!r}], got the text {options!r}")
+    if any(option.startswith("--frozen") and option != "--frozen=off" for option in options):
+        raise StepError(
+            "misuse",
+            "options: expected no '--frozen' for a model whose weights are set from its tensors, as a packed base has no "
+            "such tensors; compile with fcdp-compile and train with fcdp-run",
+        )
 
 
 def _check_names(example: Call, loss_weight: str | None, pad: Mapping[str, float]) -> None:

@@ -152,6 +152,25 @@ static const Refusal kStateRefusals[] = {
      },
      "parameters[0].offset_elements: expected a multiple of 64 bytes, as "
      "the plan has groups, got 8"},
+    {"PackedShape",
+     [](Json &m) {
+       m["parameters"][0]["packed"] =
+           Json::parse(R"({"packing": "nf4", "shape": [6], "dtype": "f32"})");
+     },
+     "parameters[0].packed.shape: expected two dimensions, got [6]"},
+    {"PackedType",
+     [](Json &m) {
+       m["parameters"][0]["packed"] = Json::parse(
+           R"({"packing": "int8", "shape": [2, 3], "dtype": "f64"})");
+     },
+     "parameters[0].packed.dtype: expected f32, bf16 or f16, got f64"},
+    {"PackedBytes",
+     [](Json &m) {
+       m["parameters"][0]["packed"] = Json::parse(
+           R"({"packing": "int8", "shape": [2, 3], "dtype": "f32"})");
+     },
+     "parameters[0].packed: expected 16 bytes of a frozen parameter for "
+     "[2, 3], got f32"},
     {"ConstantEnd",
      [](Json &m) {
        m["buffers"] = Json::parse(

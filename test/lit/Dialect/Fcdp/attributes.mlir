@@ -55,6 +55,9 @@ func.func private @optimizers() attributes {values = [
 // CHECK-LABEL: func.func private @groups
 // CHECK-SAME: [#fcdp.group<lr = 5.000000e-01 : f64, weight_decay = 0.000000e+00 : f64>]
 func.func private @groups() attributes {values = [#fcdp.group<lr = 0.5, weight_decay = 0.0>]}
+// CHECK: func.func private @packed
+// CHECK-SAME: [#fcdp.packed<packing = nf4, whole = tensor<8x64xbf16>>, #fcdp.packed<packing = int8, whole = tensor<8x64xf32>, transposed = true>]
+func.func private @packed() attributes {values = [#fcdp.packed<packing = nf4, whole = tensor<8x64xbf16>>, #fcdp.packed<packing = int8, whole = tensor<8x64xf32>, transposed = true>]}
 
 // CHECK-LABEL: func.func private @outer
 // CHECK-SAME: #fcdp.outer<every = 500, lr = 0.69999999999999996 : f64, momentum = 9.000000e-01 : f64, nesterov = true, fragments = 4>

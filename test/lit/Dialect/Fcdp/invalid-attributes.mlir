@@ -377,17 +377,32 @@ func.func private @group_c1_weight_decay() attributes {value = #fcdp.group<lr = 
 
 // -----
 
-// expected-error@+1 {{expected a static tensor of floats, got 'tensor<?xf32>'}}
+// expected-error@+1 {{expected a static matrix of f32, bf16 or f16 of at most 2^48 bytes, got 'tensor<8xf32>'}}
+func.func private @packed_c1_rank() attributes {value = #fcdp.packed<packing = nf4, whole = tensor<8xf32>>}
+
+// -----
+
+// expected-error@+1 {{expected a static matrix of f32, bf16 or f16 of at most 2^48 bytes, got 'tensor<8x8xf64>'}}
+func.func private @packed_c1_type() attributes {value = #fcdp.packed<packing = nf4, whole = tensor<8x8xf64>>}
+
+// -----
+
+// expected-error@+1 {{expected a static matrix of f32, bf16 or f16 of at most 2^48 bytes, got 'tensor<4294967296x4294967296xf32>'}}
+func.func private @packed_c1_huge() attributes {value = #fcdp.packed<packing = int8, whole = tensor<4294967296x4294967296xf32>>}
+
+// -----
+
+// expected-error@+1 {{expected a static tensor of floats or ui8, got 'tensor<?xf32>'}}
 func.func private @shard_c1_dynamic(!fcdp.shard<tensor<?xf32>>)
 
 // -----
 
-// expected-error@+1 {{expected a static tensor of floats, got 'tensor<4xi64>'}}
+// expected-error@+1 {{expected a static tensor of floats or ui8, got 'tensor<4xi64>'}}
 func.func private @shard_c1_integer(!fcdp.shard<tensor<4xi64>>)
 
 // -----
 
-// expected-error@+1 {{expected a static tensor of floats, got 'tensor<4294967296x4294967296xf32>'}}
+// expected-error@+1 {{expected a static tensor of floats or ui8, got 'tensor<4294967296x4294967296xf32>'}}
 func.func private @shard_c1_huge(!fcdp.shard<tensor<4294967296x4294967296xf32>>)
 
 // -----
@@ -570,6 +585,11 @@ module attributes {fcdp.loss_weight = 8} {}
 
 // expected-error@+1 {{attribute 'fcdp.loss_chunk' must be a string on a module}}
 module attributes {fcdp.loss_chunk = 8} {}
+
+// -----
+
+// expected-error@+1 {{attribute 'fcdp.frozen' must be a string on a module}}
+module attributes {fcdp.frozen = 8} {}
 
 // -----
 

@@ -410,7 +410,7 @@ fcdp.bucket @bucket unit "fc" elements 64 storage f32 wire f32 trainable members
 fcdp.bucket @bucket.frozen unit "fc" elements 16 storage f32 wire f32 members [@frozen at 0]
 fcdp.state @cache cache of @bucket in host : tensor<32xf32>
 func.func @all_gather_dynamic(%s: tensor<16xf32>) {
-  // expected-error@+1 {{must be static tensor of floats, but got 'tensor<?xf32>'}}
+  // expected-error@+1 {{must be static tensor of floats or ui8, but got 'tensor<?xf32>'}}
   %0 = fcdp.all_gather %s of @bucket over @world[node] range 0 : tensor<16xf32> to tensor<?xf32>
   return
 }

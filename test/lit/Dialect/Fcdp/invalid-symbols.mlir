@@ -94,6 +94,18 @@ fcdp.parameter @a : tensor<4xi64> unit "" names ["a"]
 
 // -----
 
+// parameter_c4_type
+// expected-error@+1 {{expected 'tensor<44xui8>' for #fcdp.packed<packing = nf4, whole = tensor<2x33xf32>>, got 'tensor<40xui8>'}}
+fcdp.parameter @a : tensor<40xui8> unit "" names ["a"] packed <packing = nf4, whole = tensor<2x33xf32>>
+
+// -----
+
+// parameter_c4_trainable
+// expected-error@+1 {{expected a packed parameter to be frozen}}
+fcdp.parameter @a : tensor<12xui8> unit "" trainable names ["a"] packed <packing = int8, whole = tensor<1x8xf32>>
+
+// -----
+
 // parameter_c1_complex
 // expected-error@+1 {{expected elements of a floating-point type, got 'tensor<4xcomplex<f32>>'}}
 fcdp.parameter @a : tensor<4xcomplex<f32>> unit "" names ["a"]
@@ -381,6 +393,13 @@ fcdp.parameter @frozen : tensor<8xf32> unit "fc" names ["frozen"]
 fcdp.parameter @more : tensor<32xf32> unit "fc" trainable names ["more"]
 // expected-error@+1 {{expected a wire type no wider than 'bf16', got 'f32'}}
 fcdp.bucket @bucket unit "fc" elements 0 storage bf16 wire f32 trainable members []
+
+// -----
+
+// bucket_c5_packed
+fcdp.mesh @world(node = 2, local = 2)
+// expected-error@+1 {{expected floating-point types, got 'ui8' and 'ui8'}}
+fcdp.bucket @bucket unit "fc" elements 0 storage ui8 wire ui8 trainable members []
 
 // -----
 

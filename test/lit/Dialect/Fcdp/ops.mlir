@@ -16,6 +16,8 @@ fcdp.parameter @fc.bias : tensor<3xf32> unit "fc" trainable names ["fc.bias", "t
 fcdp.parameter @norm : tensor<3xf32> unit "fc" trainable names ["norm"] group <lr = 2.0, weight_decay = 0.0>
 // CHECK-NEXT: fcdp.parameter @frozen : tensor<bf16> unit "" names ["frozen"]
 fcdp.parameter @frozen : tensor<bf16> unit "" names ["frozen"]
+// CHECK-NEXT: fcdp.parameter @packed : tensor<44xui8> unit "" names ["packed"] packed <packing = nf4, whole = tensor<2x33xbf16>>
+fcdp.parameter @packed : tensor<44xui8> unit "" names ["packed"] packed <packing = nf4, whole = tensor<2x33xbf16>>
 // CHECK-NEXT: fcdp.parameter @none : tensor<0x4xf32> unit "" names ["none"]
 fcdp.parameter @none : tensor<0x4xf32> unit "" names ["none"]
 

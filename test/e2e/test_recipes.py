@@ -188,6 +188,20 @@ def test_lora(tmp_path: Path, cache: Path) -> None:
     assert after < 0.97 * before
 
 
+def test_qlora(tmp_path: Path) -> None:
+    """PEFT loads the adapter on the base as it is."""
+    arguments, path = ["--small", "--out", tmp_path], f"{BIN}:{os.environ['PATH']}"
+    run_ranks(EXAMPLES / "qlora" / "qlora.py", arguments, [environment({"PATH": path, "OMP_NUM_THREADS": "1"})])
+    assert_falls([line["loss"] for line in read_log(tmp_path / "log.jsonl") if "loss" in line], 0.97)
+    args = argparse.Namespace(**recipe("qlora").make_small())
+    base = AutoModelForCausalLM.from_pretrained(args.model, dtype="auto")
+    ids = torch.tensor([[i * i % 64 for i in range(32)]])
+    with torch.no_grad():
+        before = base(input_ids=ids, labels=ids).loss
+        after = PeftModel.from_pretrained(base, tmp_path / "adapter")(input_ids=ids, labels=ids).loss
+    assert after < 0.97 * before
+
+
 def test_pretrain(tmp_path: Path) -> None:
     """Raw text without a tokenizer; its words repeat."""
     words = "the ranks of a node read one slice of a bucket and send it once".split()

@@ -56,9 +56,14 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     - `steps` is a string of the words `div`, `mul`, `tanh` and `cast` (to f32), the last
       two at most once. `factors` has a float for each `div` and `mul`.
     - `reduction` and `ignore_index` are those of `aten.nll_loss_forward`. `gradient` is
-      a vector of rows if `reduction` is 0, and one number otherwise.
+      a vector of rows if `reduction` is 0, and one number otherwise. If `ignore_index` is
+      `none`, for a loss of each row, all labels count, as in `aten.gather`.
     - `sums = true` asks for the sum of each row's log-probabilities, for label
       smoothing. `sum_gradient` is the gradient of these sums.
+    - The gradient of a weight in bf16 or f16 is a sum in f32 over chunks, which is part
+      of the workspace. With `block`, a multiple of 64, it is computed from all rows by
+      blocks of so many classes instead, with their logits computed again. `steps` must
+      have a `cast`, and all rows of a block have at most the logits of a chunk.
     - Returns are the loss, the weight of all labels, these sums, the gradients of
       hidden, weight and bias ([1, vocabulary]), and the workspace, which nothing may
       use: a tensor of `workspace` bytes for one chunk, so that the plan has its memory.

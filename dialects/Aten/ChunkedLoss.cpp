@@ -6,8 +6,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <array>
-
 using namespace mlir;
 using namespace fcdp;
 using namespace fcdp::aten;
@@ -60,27 +58,34 @@ Value fcdp::aten::getLossReturn(CallOp call, LossReturn which) {
   llvm_unreachable("there are no other returns");
 }
 
+LossShape fcdp::aten::getLossShape(RankedTensorType hidden, int64_t vocabulary,
+                                   ArrayRef<StringRef> steps, int64_t rows,
+                                   std::array<bool, 3> mask, int64_t block) {
+  LossShape shape;
+  shape.rows = hidden.getDimSize(0);
+  shape.chunk = rows;
+  shape.hidden = hidden.getDimSize(1);
+  shape.vocabulary = vocabulary;
+  shape.block = block;
+  shape.modelBytes = hidden.getElementTypeBitWidth() / 8;
+  shape.isCast = llvm::is_contained(steps, "cast");
+  shape.hasTanh = llvm::is_contained(steps, "tanh");
+  shape.trainsHidden = mask[0];
+  shape.trainsWeight = mask[1];
+  shape.trainsBias = mask[2];
+  return shape;
+}
+
 ChunkedLoss ChunkedLoss::of(CallOp call) {
   ChunkedLoss loss;
   loss.hidden = getTensor(call, "hidden");
   loss.weight = getTensor(call, "weight");
-  SmallVector<StringRef> steps = getSteps(call);
-  Type element = loss.hidden.getElementType();
-  LossShape &shape = loss.shape;
-  shape.isCast = llvm::is_contained(steps, "cast");
-  shape.hasTanh = llvm::is_contained(steps, "tanh");
-  loss.lossType = shape.isCast ? Float32Type::get(call.getContext()) : element;
-  shape.rows = loss.hidden.getDimSize(0);
-  shape.chunk = *getInteger(call, "rows");
-  shape.hidden = loss.hidden.getDimSize(1);
-  shape.vocabulary = loss.weight.getDimSize(0);
-  shape.modelBytes = element.getIntOrFloatBitWidth() / 8;
-  shape.lossBytes = loss.lossType.getIntOrFloatBitWidth() / 8;
-  std::array<bool, 3> mask = *getMask(call);
-  loss.trainsHidden = mask[0];
-  shape.trainsWeight = mask[1];
-  shape.trainsBias = mask[2];
-  shape.hasGradient = llvm::is_contained(mask, true);
+  loss.shape =
+      getLossShape(loss.hidden, loss.weight.getDimSize(0), getSteps(call),
+                   *getInteger(call, "rows"), *getMask(call),
+                   getInteger(call, "block").value_or(0));
+  loss.lossType = loss.shape.isCast ? Float32Type::get(call.getContext())
+                                    : loss.hidden.getElementType();
   return loss;
 }
 
@@ -136,7 +141,10 @@ static LogicalResult verifyLiterals(CallOp call) {
   if (!reduction || *reduction < 0 || *reduction > 2)
     return call.emitOpError("expected 'reduction' 0, 1 or 2, got ")
            << call.getArgument("reduction");
-  if (!getInteger(call, "ignore_index"))
+  // A gather ignores no label.
+  Attribute ignored = call.getArgument("ignore_index");
+  if (!getInteger(call, "ignore_index") &&
+      !(isa_and_present<UnitAttr>(ignored) && reduction == 0))
     return call.emitOpError("expected an integer 'ignore_index', got ")
            << call.getArgument("ignore_index");
   if (!getMask(call))
@@ -166,7 +174,7 @@ static LogicalResult verifyGradients(CallOp call, const ChunkedLoss &loss,
                    sums = getTensor(call, "sum_gradient");
   auto byRow = RankedTensorType::get({loss.shape.rows}, loss.lossType);
   auto one = RankedTensorType::get({}, loss.lossType);
-  if (loss.shape.hasGradient && gradient != (isByRow ? byRow : one))
+  if (loss.shape.hasGradient() && gradient != (isByRow ? byRow : one))
     return call.emitOpError("expected 'gradient' to be ")
            << (isByRow ? byRow : one) << ", got " << gradient;
   if (sums && sums != byRow)
@@ -174,6 +182,26 @@ static LogicalResult verifyGradients(CallOp call, const ChunkedLoss &loss,
            << byRow << ", got " << sums;
   if (loss.shape.trainsBias && !getTensor(call, "bias"))
     return call.emitOpError("expected a bias, whose gradient it computes");
+  return success();
+}
+
+/// Checks that the weight's gradient is computed by blocks only where that
+/// needs less memory.
+static LogicalResult verifyBlock(CallOp call, const LossShape &shape) {
+  if (!call.getArgument("block"))
+    return success();
+  const int64_t most = shape.getLargestBlock();
+  if (most == 0)
+    return call.emitOpError(
+               "expected no 'block' for a gradient of the weight whose sum has "
+               "no memory of its own, for log-probabilities that are not cast, "
+               "or for chunks of this size, got ")
+           << call.getArgument("block");
+  if (shape.block < kLossBlockMultiple || shape.block > most ||
+      shape.block % kLossBlockMultiple != 0)
+    return call.emitOpError("expected 'block' to be a multiple of ")
+           << kLossBlockMultiple << " up to " << most << ", got "
+           << call.getArgument("block");
   return success();
 }
 
@@ -195,7 +223,7 @@ static LogicalResult verifyReturns(CallOp call, const ChunkedLoss &loss,
       isByRow ? byRow : one,
       one,
       isTrue(call, "sums") ? byRow : RankedTensorType(),
-      loss.trainsHidden ? loss.hidden : RankedTensorType(),
+      loss.shape.trainsHidden ? loss.hidden : RankedTensorType(),
       loss.shape.trainsWeight ? loss.weight : RankedTensorType(),
       loss.shape.trainsBias ? bias : RankedTensorType(),
       workspace};
@@ -224,6 +252,7 @@ LogicalResult fcdp::aten::verifyChunkedLoss(CallOp call) {
     return failure();
   ChunkedLoss loss = ChunkedLoss::of(call);
   const bool isByRow = getInteger(call, "reduction") == 0;
-  return success(succeeded(verifyGradients(call, loss, isByRow)) &&
+  return success(succeeded(verifyBlock(call, loss.shape)) &&
+                 succeeded(verifyGradients(call, loss, isByRow)) &&
                  succeeded(verifyReturns(call, loss, isByRow)));
 }

@@ -6,6 +6,8 @@
 #include "core/LossWorkspace.h"
 #include "dialects/Aten/Aten.h"
 
+#include <array>
+
 namespace fcdp::aten {
 
 inline constexpr llvm::StringLiteral kChunkedLoss = "fcdp.chunked_loss.default";
@@ -31,13 +33,22 @@ struct ChunkedLoss {
 
   /// Returns the matrix products of each chunk.
   unsigned countProducts() const {
-    return 1 + trainsHidden + shape.trainsWeight;
+    return 1 + shape.trainsHidden + shape.trainsWeight + (shape.block != 0);
   }
-  bool trainsHidden = false;
+  int64_t countChunks() const {
+    return (shape.rows + shape.chunk - 1) / shape.chunk;
+  }
 
   /// Reads the call, which the verifier has accepted.
   static ChunkedLoss of(CallOp call);
 };
+
+/// Returns the sizes of a loss of these hidden states, with `steps` between the
+/// product and the log-softmax. `mask` says whether the gradients of hidden
+/// states, weight and bias are computed.
+LossShape getLossShape(mlir::RankedTensorType hidden, int64_t vocabulary,
+                       llvm::ArrayRef<llvm::StringRef> steps, int64_t rows,
+                       std::array<bool, 3> mask, int64_t block);
 
 /// Returns the result at this position, or null if it is undefined.
 mlir::Value getLossReturn(CallOp call, LossReturn which);

@@ -195,9 +195,15 @@ static void addChunkedLoss(OperatorWork &work, CallOp call) {
     addProduct(work, loss.hidden.getElementType(), 1, shape.rows,
                shape.vocabulary, shape.hidden);
   unsigned passes = kForwardPasses;
-  if (shape.hasGradient)
+  if (shape.hasGradient())
     passes += kBackwardPasses + loss.countProducts() - 1;
-  work.bytes += logits * passes * shape.lossBytes;
+  if (shape.block != 0)
+    passes += kForwardPasses;
+  work.bytes += logits * passes * shape.lossBytes();
+  // Each chunk but the first reads and writes the sum of the weight's gradient.
+  if (shape.trainsWeight && shape.block == 0)
+    work.bytes += 2.0 * (loss.countChunks() - 1) * shape.vocabulary *
+                  shape.hidden * std::max<int64_t>(shape.modelBytes, 4);
 }
 
 OperatorWork fcdp::measureWork(CallOp call) {

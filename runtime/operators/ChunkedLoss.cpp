@@ -6,11 +6,13 @@
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/amax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/ne.h>
 #include <ATen/ops/nll_loss_backward.h>
 #include <ATen/ops/nll_loss_forward.h>
 #include <ATen/ops/sum.h>
@@ -109,8 +111,16 @@ private:
   void runChunk(int64_t begin, int64_t end);
   at::Tensor forward(int64_t begin, int64_t count);
   at::Tensor backward(int64_t begin, int64_t count, const at::Tensor &logProbs);
-  void addToWeight(const at::Tensor &gradient, const at::Tensor &hidden,
-                   bool isFirst);
+  at::Tensor product(int64_t begin, int64_t count, int64_t first,
+                     int64_t classes);
+  at::Tensor applySteps(at::Tensor logits);
+  at::Tensor reverseSteps(at::Tensor gradient);
+  at::Tensor rowPart(int64_t offset, int64_t begin, int64_t count) const;
+  void keepRows(int64_t begin, const at::Tensor &gradient);
+  void computeBlock(int64_t first, int64_t classes);
+  at::Tensor weightSum() const;
+  void addToWeight(at::Tensor sum, const at::Tensor &gradient,
+                   const at::Tensor &hidden, bool isFirst);
   void addToBias(const at::Tensor &gradient, bool isFirst);
 
   const ChunkedLoss &given;
@@ -130,10 +140,10 @@ LossShape Chunks::shape() const {
   shape.hidden = given.hidden.size(1);
   shape.vocabulary = vocabulary;
   shape.modelBytes = static_cast<int64_t>(c10::elementSize(modelType));
-  shape.lossBytes = static_cast<int64_t>(c10::elementSize(lossType));
+  shape.block = given.block;
   shape.isCast = has(steps, LogitKind::Cast);
   shape.hasTanh = has(steps, LogitKind::Tanh);
-  shape.hasGradient = hasGradient;
+  shape.trainsHidden = given.trainsHidden;
   shape.trainsWeight = given.trainsWeight;
   shape.trainsBias = given.trainsBias;
   return shape;
@@ -168,6 +178,10 @@ void Chunks::check() const {
     fail("chunks of a multiple of " + std::to_string(kLossRowMultiple) +
              " rows, or of all " + std::to_string(rows),
          std::to_string(given.rows));
+  if (given.block < 0 || given.block > shape().getLargestBlock())
+    fail("a block of at most " + std::to_string(shape().getLargestBlock()) +
+             " classes",
+         std::to_string(given.block));
   if (given.labels.dim() != 1 || given.labels.size(0) != rows ||
       given.labels.scalar_type() != at::kLong)
     fail("a label of type i64 for each of " + std::to_string(rows) + " rows",
@@ -179,6 +193,8 @@ void Chunks::check() const {
          spellTensor(*given.bias));
   if (given.reduction < 0 || given.reduction > 2)
     fail("the reduction 0, 1 or 2", std::to_string(given.reduction));
+  if (!given.ignoreIndex && given.reduction != 0)
+    fail("a label to ignore", "none");
   if (given.trainsBias && !given.bias)
     fail("a bias, whose gradient is asked for", "none");
   if (hasGradient && !given.gradient)
@@ -235,8 +251,11 @@ ChunkedLoss::Results Chunks::run() {
   for (int64_t chunk = 0; chunk < chunks; ++chunk)
     runChunk(begin(chunk), begin(chunk + 1));
   reduceRows();
-  if (given.trainsWeight && sumType != modelType)
-    results.weight.copy_(part(layout.weightSum, given.weight.sizes(), sumType));
+  for (int64_t first = 0; given.block != 0 && first < vocabulary;
+       first += given.block)
+    computeBlock(first, std::min(given.block, vocabulary - first));
+  if (given.trainsWeight && sumType != modelType && given.block == 0)
+    results.weight.copy_(weightSum());
   if (given.trainsBias && sumType != modelType)
     results.bias.copy_(part(layout.biasSum, {1, vocabulary}, sumType));
   return std::move(results);
@@ -248,7 +267,10 @@ void Chunks::readLabels() {
   rowClasses = part(layout.rowClasses, {rows}, at::kLong);
   rowLogProbs = part(layout.rowLogProbabilities, {rows, 1}, lossType);
   const int64_t first = 0, none = kNoClass;
-  at::eq_out(isIgnored, given.labels, wrap(given.ignoreIndex));
+  if (given.ignoreIndex)
+    at::eq_out(isIgnored, given.labels, wrap(*given.ignoreIndex));
+  else
+    isIgnored.zero_();
   classes.copy_(given.labels).masked_fill_(isIgnored, wrap(first));
   rowClasses.zero_().masked_fill_(isIgnored, wrap(none));
 }
@@ -278,20 +300,29 @@ void Chunks::runChunk(int64_t begin, int64_t end) {
     at::Tensor of = results.hidden.narrow(0, begin, count);
     at::mm_out(of, gradient, given.weight);
   }
-  if (given.trainsWeight)
-    addToWeight(gradient, hidden, begin == 0);
+  if (given.trainsWeight && given.block == 0)
+    addToWeight(weightSum(), gradient, hidden, begin == 0);
   if (given.trainsBias)
     addToBias(gradient, begin == 0);
 }
 
-/// Returns the log-probabilities of the rows.
-at::Tensor Chunks::forward(int64_t begin, int64_t count) {
-  at::Tensor hidden = given.hidden.narrow(0, begin, count);
-  at::Tensor logits = part(layout.logits, {count, vocabulary}, modelType);
+/// Returns the product of the rows with the weight of the classes from `first`
+/// on.
+at::Tensor Chunks::product(int64_t begin, int64_t count, int64_t first,
+                           int64_t classCount) {
+  at::Tensor hidden = given.hidden.narrow(0, begin, count),
+             weight = given.weight.narrow(0, first, classCount).t();
+  at::Tensor logits = part(layout.logits, {count, classCount}, modelType);
   if (given.bias)
-    at::addmm_out(logits, *given.bias, hidden, given.weight.t());
+    at::addmm_out(logits, given.bias->narrow(0, first, classCount), hidden,
+                  weight);
   else
-    at::mm_out(logits, hidden, given.weight.t());
+    at::mm_out(logits, hidden, weight);
+  return logits;
+}
+
+/// Returns the logits after the steps, for the log-softmax.
+at::Tensor Chunks::applySteps(at::Tensor logits) {
   for (const LogitStep &step : steps)
     switch (step.kind) {
     case LogitKind::Divide:
@@ -309,8 +340,24 @@ at::Tensor Chunks::forward(int64_t begin, int64_t count) {
           part(layout.logProbabilities, logits.sizes(), lossType).copy_(logits);
       break;
     }
-  // Each row is read as a whole before it is written.
+  return logits;
+}
+
+/// Returns the log-probabilities of the rows.
+at::Tensor Chunks::forward(int64_t begin, int64_t count) {
+  at::Tensor logits = applySteps(product(begin, count, 0, vocabulary));
+  if (given.block == 0) {
+    // Each row is read as a whole before it is written.
+    at::_log_softmax_out(logits, logits, 1, false);
+    return logits;
+  }
+  // The greatest log-probability has the fewest digits before the point.
+  at::Tensor sum = rowPart(layout.rowLogSumExp, begin, count),
+             greatest = rowPart(layout.rowTotal, begin, count);
+  at::amax_out(sum, logits, 1);
   at::_log_softmax_out(logits, logits, 1, false);
+  at::amax_out(greatest, logits, 1);
+  sum.sub_(greatest);
   return logits;
 }
 
@@ -323,10 +370,17 @@ at::Tensor Chunks::backward(int64_t begin, int64_t count,
                           : *given.gradient;
   at::nll_loss_backward_out(
       gradient, ofLoss, logProbs, given.labels.narrow(0, begin, count), {},
-      given.reduction, given.ignoreIndex, results.totalWeight);
+      given.reduction, given.ignoreIndex.value_or(kNoClass),
+      results.totalWeight);
+  if (given.block != 0)
+    keepRows(begin, gradient);
   if (given.sumGradient)
     gradient.add_(given.sumGradient->narrow(0, begin, count).unsqueeze(1));
   at::_log_softmax_backward_data_out(gradient, gradient, logProbs, 1, lossType);
+  return reverseSteps(gradient);
+}
+
+at::Tensor Chunks::reverseSteps(at::Tensor gradient) {
   for (auto step = steps.rbegin(); step != steps.rend(); ++step)
     switch (step->kind) {
     case LogitKind::Divide:
@@ -348,11 +402,61 @@ at::Tensor Chunks::backward(int64_t begin, int64_t count,
   return gradient;
 }
 
-void Chunks::addToWeight(const at::Tensor &gradient, const at::Tensor &hidden,
-                         bool isFirst) {
-  at::Tensor sum = results.weight, left = gradient, right = hidden;
+at::Tensor Chunks::rowPart(int64_t offset, int64_t begin, int64_t count) const {
+  return part(offset, {rows}, at::kFloat).narrow(0, begin, count);
+}
+
+/// Keeps the gradient of each row's log-probability, and what the row's
+/// gradients of all log-probabilities add up to, with the opposite sign.
+void Chunks::keepRows(int64_t begin, const at::Tensor &gradient) {
+  const int64_t count = gradient.size(0);
+  at::Tensor ofLabel = rowPart(layout.rowGradient, begin, count),
+             total = rowPart(layout.rowTotal, begin, count);
+  at::Tensor column = ofLabel.unsqueeze(1);
+  at::gather_out(column, gradient, 1,
+                 classes.narrow(0, begin, count).unsqueeze(1));
+  total.copy_(ofLabel);
+  if (given.sumGradient)
+    total.add_(given.sumGradient->narrow(0, begin, count), vocabulary);
+  total.neg_();
+}
+
+/// Computes the gradients of the weights of some classes, from all rows. Their
+/// logits are computed again.
+void Chunks::computeBlock(int64_t first, int64_t classCount) {
+  at::Tensor gradient = applySteps(product(0, rows, first, classCount));
+  gradient.sub_(rowPart(layout.rowLogSumExp, 0, rows).unsqueeze(1))
+      .exp_()
+      .mul_(rowPart(layout.rowTotal, 0, rows).unsqueeze(1));
+  if (given.sumGradient)
+    gradient.add_(given.sumGradient->unsqueeze(1));
+  // Labels of other blocks have no gradient here.
+  at::Tensor label = part(layout.blockClasses, {rows}, at::kLong),
+             nearest = part(layout.nearestClasses, {rows}, at::kLong),
+             isOutside = part(layout.isOutside, {rows}, at::kBool),
+             ofLabel = part(layout.blockGradient, {rows}, at::kFloat);
+  const float zero = 0;
+  label.copy_(classes).sub_(wrap(first));
+  nearest.copy_(label).clamp_(0, classCount - 1);
+  at::ne_out(isOutside, label, nearest);
+  ofLabel.copy_(rowPart(layout.rowGradient, 0, rows))
+      .masked_fill_(isOutside, wrap(zero));
+  gradient.scatter_add_(1, nearest.unsqueeze(1), ofLabel.unsqueeze(1));
+  at::Tensor of = results.weight.narrow(0, first, classCount);
+  at::mm_out(of, reverseSteps(gradient).t(), given.hidden);
+}
+
+/// Returns where the gradient of the weight is summed over chunks.
+at::Tensor Chunks::weightSum() const {
+  return sumType == modelType
+             ? results.weight
+             : part(layout.weightSum, given.weight.sizes(), sumType);
+}
+
+void Chunks::addToWeight(at::Tensor sum, const at::Tensor &gradient,
+                         const at::Tensor &hidden, bool isFirst) {
+  at::Tensor left = gradient, right = hidden;
   if (sumType != modelType) {
-    sum = part(layout.weightSum, given.weight.sizes(), sumType);
     left = part(layout.wideGradient, gradient.sizes(), sumType).copy_(gradient);
     right = part(layout.wideHidden, hidden.sizes(), sumType).copy_(hidden);
   }

@@ -27,11 +27,15 @@ struct ChunkedLoss {
   int64_t rows = 0;
   std::string steps;
   std::vector<double> factors;
-  int64_t reduction = 1, ignoreIndex = -100;
+  int64_t reduction = 1;
+  /// The label of rows that do not count, if there is one.
+  std::optional<int64_t> ignoreIndex = -100;
   /// Whether the sum of each row's log-probabilities is a result.
   bool sums = false;
   /// The gradients that are computed: of hidden states, weight and bias.
   bool trainsHidden = false, trainsWeight = false, trainsBias = false;
+  /// The classes in a block of the weight's gradient; 0 for all.
+  int64_t block = 0;
   int64_t workspaceBytes = 0;
 
   /// Tensors that are not computed are undefined.

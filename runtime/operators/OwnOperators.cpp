@@ -48,7 +48,7 @@ void runChunkedLoss(torch::jit::Stack &stack) {
   loss.steps = stack.at(7).toStringRef();
   loss.factors = stack.at(8).toDoubleVector();
   loss.reduction = stack.at(9).toInt();
-  loss.ignoreIndex = stack.at(10).toInt();
+  loss.ignoreIndex = stack.at(10).toOptional<int64_t>();
   loss.sums = stack.at(11).toBool();
   auto mask = stack.at(12).toBoolList();
   if (mask.size() != 3)
@@ -58,6 +58,7 @@ void runChunkedLoss(torch::jit::Stack &stack) {
   loss.trainsWeight = mask.get(1);
   loss.trainsBias = mask.get(2);
   loss.workspaceBytes = stack.at(13).toInt();
+  loss.block = stack.at(14).toInt();
   ChunkedLoss::Results results = loss.run();
   stack = {std::move(results.loss),     std::move(results.totalWeight),
            std::move(results.rowSums),  std::move(results.hidden),
@@ -97,9 +98,11 @@ std::map<std::string, OwnOperator> makeOperators() {
       runPackedAttentionBackward);
   add("fcdp::chunked_loss(Tensor hidden, Tensor weight, Tensor? bias, Tensor "
       "labels, Tensor? gradient=None, Tensor? sum_gradient=None, *, int rows, "
-      "str steps='', float[] factors=[], int reduction, int ignore_index, bool "
-      "sums=False, bool[3] output_mask, int workspace) -> (Tensor loss, Tensor "
-      "total_weight, Tensor row_sums, Tensor grad_hidden, Tensor grad_weight, "
+      "str steps='', float[] factors=[], int reduction, int? ignore_index, "
+      "bool "
+      "sums=False, bool[3] output_mask, int workspace, int block=0) -> (Tensor "
+      "loss, Tensor total_weight, Tensor row_sums, Tensor grad_hidden, Tensor "
+      "grad_weight, "
       "Tensor grad_bias, Tensor workspace)",
       runChunkedLoss);
   add("fcdp::unpack_nf4(Tensor packed, *, int[] size, ScalarType dtype) -> "

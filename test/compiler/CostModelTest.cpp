@@ -823,7 +823,7 @@ TEST_F(CostModelTest, BytesOfOtherOperators) {
            "%a: tensor<32x4xf32>, %b: tensor<8x4xf32>, %y: tensor<32xi64>, "
            "%g: tensor<f32>")
           .seconds,
-      (2 * (512 + 128) + 256 + 3 * 4 + 32 * 8 * 4 * 10) / 1e9);
+      (2 * (512 + 128) + 256 + 3 * 4 + 32 * 8 * 4 * 10 + 2 * 8 * 4 * 4) / 1e9);
   // The bytes and the matrix.
   EXPECT_DOUBLE_EQ(
       cost(

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import fcdp
-from harness import Config, Workshop, assert_bit_equal, compile_command, read_log, read_plan, relative_error, run_command, tool
+from harness import BIN, Config, Workshop, assert_bit_equal, compile_command, parameters, read_log, read_plan, relative_error, run_command, tool
 from test_evaluation import evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -91,3 +91,105 @@ def test_planned_is_measured(tmp_path: Path) -> None:
     # The whole has these, and the logits.
     assert planned["off"] - planned["128"] > 3 * (ROWS - 128) * VOCABULARY * 4
     assert losses["64"] == losses["128"] == losses["off"]
+
+
+def cross_entropy(**options):  # type: ignore[no-untyped-def]
+    return lambda z, y, w: F.cross_entropy(z.flatten(0, 1), y.flatten(), **options)
+
+
+def weighted(z: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return (F.cross_entropy(z.flatten(0, 1), y.flatten(), reduction="none") * w.flatten()).sum() / w.sum()
+
+
+def gathered(z: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return -(F.log_softmax(z, -1).gather(-1, y.clamp(min=0).unsqueeze(-1)).squeeze(-1) * w).mean()
+
+
+def sliced(z: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(z[..., :-1, :].contiguous().flatten(0, 1), y[:, 1:].flatten())
+
+
+def sliced_gather(z: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    labels = y[:, 1:].clamp(min=0).unsqueeze(-1)
+    return -(F.log_softmax(z[:, :-1].float(), -1).gather(-1, labels).squeeze(-1) * w[:, 1:]).sum() / 7
+
+
+def smoother(z: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """The label smoother of Transformers' Trainer."""
+    negated, labels = -F.log_softmax(z, -1), y.unsqueeze(-1)
+    padding = labels.eq(-100)
+    loss = negated.gather(-1, labels.clamp(min=0)).masked_fill(padding, 0.0)
+    smoothed = negated.sum(-1, keepdim=True, dtype=torch.float32).masked_fill(padding, 0.0)
+    count = padding.numel() - padding.long().sum()
+    return 0.9 * loss.sum() / count + 0.1 * smoothed.sum() / (count * z.shape[-1])
+
+
+FORMS = {
+    "weighted": weighted,
+    "smooth": cross_entropy(label_smoothing=0.1),
+    "smooth_sum": cross_entropy(label_smoothing=0.1, reduction="sum"),
+    "gathered": gathered,
+    "sliced": sliced,
+    "sliced_gather": sliced_gather,
+    "smoother": smoother,
+}
+
+
+class Form(nn.Module):
+    """A head with one of these losses."""
+
+    def __init__(self, name: str, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(512, 16, dtype=dtype)
+        self.head = nn.Linear(16, 512, bias=name == "sliced", dtype=dtype)
+        self.loss = FORMS[name]
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        return self.loss(self.head(self.embedding(ids)), labels, weights)
+
+
+def train(folder: Path, model: nn.Module, chunk: str, *options: str) -> tuple[float, dict[str, torch.Tensor]]:
+    """The loss and the parameters of a step. No word occurs twice: embeddings have the gradients of hidden states."""
+    torch.manual_seed(5)
+    labels = torch.randint(512, (3, 48))
+    labels[0, :9] = -100
+    batch = {"ids": torch.randperm(512)[: 3 * 48].view(3, 48), "labels": labels, "weights": torch.rand(3, 48)}
+    archive, step = folder / "form.pt2", folder / f"{chunk}.so"
+    if not archive.exists():
+        fcdp.export(model, batch, archive)
+    for name, value in batch.items():
+        np.save(folder / f"{name}.npy", value.numpy()[None])
+    config = Config("form", 1, 1, "zero3", optimizer="sgd,lr=0.5", loss_chunk=chunk)
+    tool(*compile_command(config, archive, step), *options)
+    is_chunked = "fcdp::chunked_loss" in tool(BIN / "fcdp-compile", step, "--emit=plan-json")
+    assert is_chunked == (chunk != "off"), "the loss is not in chunks"
+    log, out = folder / f"{chunk}.jsonl", folder / f"{chunk}.safetensors"
+    inputs = {name: folder / f"{name}.npy" for name in batch}
+    tool(*run_command(step, archive, inputs, 1, f"--json={log}", f"--params-out={out}"))
+    return next(line["loss"] for line in read_log(log) if "loss" in line), parameters(out)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(tmp_path: Path, form: str) -> None:
+    """The loss and the gradient of the hidden states have the bits of the whole."""
+    torch.manual_seed(3)
+    model = Form(form)
+    options = ["--loss-weight=weights"] if form == "weighted" else []
+    loss, whole = train(tmp_path, model, "off", *options)
+    chunked_loss, chunked = train(tmp_path, model, "64", *options)
+    assert chunked_loss == loss
+    assert torch.equal(chunked["embedding.weight"], whole["embedding.weight"])
+    assert not torch.equal(whole["embedding.weight"], model.embedding.weight)
+    change = (whole["head.weight"] - model.head.weight).abs().max().item()
+    assert (chunked["head.weight"] - whole["head.weight"]).abs().max().item() < 1e-6 * change + 1e-8
+
+
+def test_blocks(tmp_path: Path) -> None:
+    """The head's gradient in bf16 is computed by blocks of classes, and then differs by a rounding."""
+    torch.manual_seed(3)
+    model = Form("sliced_gather", torch.bfloat16)
+    (loss, whole), (blocks_loss, blocks) = train(tmp_path, model, "off"), train(tmp_path, model, "64,blocks")
+    assert blocks_loss == loss
+    assert torch.equal(blocks["embedding.weight"], whole["embedding.weight"])
+    change = (whole["head.weight"] - model.head.weight).float().abs().max()
+    assert ((blocks["head.weight"] - whole["head.weight"]).float().abs().max() <= 8e-3 * change).item()

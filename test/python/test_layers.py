@@ -27,6 +27,7 @@ COMPILER = """
     lib/Planning/Layout
     lib/Planning/Recompute
     lib/Planning/Memory
+    lib/Planning/Loss
     lib/Planning/Residency
     lib/Planning/Overlap
     lib/Verification

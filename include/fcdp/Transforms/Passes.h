@@ -19,6 +19,9 @@ namespace fcdp {
 /// Create passes that decide for `described`, if it is given, instead of the
 /// cluster that their options name.
 std::unique_ptr<mlir::Pass>
+createChunkLossPass(ChunkLossPassOptions options,
+                    std::optional<Cluster> described);
+std::unique_ptr<mlir::Pass>
 createDecideRematPass(DecideRematPassOptions options,
                       std::optional<Cluster> described);
 std::unique_ptr<mlir::Pass>

@@ -107,11 +107,12 @@ def LossWeight : PipelineOption<
   "/ sum(w) over all micro-batches and ranks, and gradients are gradients of that loss; an "
   "evaluation weights its loss in the same way">;
 def LossChunk : PipelineOption<
-  "lossChunk", "loss-chunk", CheckedBy<"checkLossChunk">, "\"off\"", "ROWS|auto|off", "off",
+  "lossChunk", "loss-chunk", CheckedBy<"checkLossChunk">, "\"off\"", "ROWS|auto|off[,sum|,blocks]", "off",
   "computes the last projection and the cross entropy over its result in chunks of up to ROWS "
   "rows (in multiples of 16), with their gradients, so that logits are never in memory as a whole; 'auto' does so where "
-  "they have more than 256 MiB, in chunks of up to 32 MiB. The gradient of the "
-  "projection's weight is summed over chunks. With one thread of a CPU, the loss and the gradient "
+  "logits decide the peak of memory, or where the device's memory demands it, in chunks of a size that pays. The gradient of the "
+  "projection's weight is a sum over chunks (',sum'), or is computed by blocks of classes "
+  "(',blocks') without the memory of that sum in float32; by default cost and memory decide. With one thread of a CPU, the loss and the gradient "
   "of the projection's input keep their bits">;
 def Frozen : PipelineOption<
   "frozen", "frozen", CheckedBy<"checkFrozen">, "\"off\"",

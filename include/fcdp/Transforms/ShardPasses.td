@@ -68,6 +68,9 @@ def ChunkLossPass : FcdpPass<"fcdp-chunk-loss"> {
     product of rows with a transposed matrix (`mm`, or `addmm` with a bias), views,
     factors, one tanh (soft caps), one cast to f32, `_log_softmax`, and
     `nll_loss_forward`, with a sum, a mean or a loss for each row, and label smoothing.
+    A loss by hand may have a `gather` of labels instead. Logits may be sliced along any
+    other dimension than that of classes: the rows that are left out are computed with
+    the others, and have no gradient.
     A frozen or tied head, and a step without a backward pass, are as good.
 
     The pass errs on the side of the whole loss: it changes nothing if logits have
@@ -77,9 +80,17 @@ def ChunkLossPass : FcdpPass<"fcdp-chunk-loss"> {
     bias are sums over chunks, in f32.
 
     With `loss-chunk=ROWS`, chunks have at most ROWS rows, begin at multiples of 16 rows
-    (so ROWS is at least 16), and are of almost equal length. With
-    `auto`, only logits of more than 256 MiB are computed in chunks. A module that has
-    `fcdp.loss_chunk` does not change.
+    (so ROWS is at least 16), and are of almost equal length. With `auto`, a loss is
+    computed in chunks if its logits decide the peak of the results of operators, or if
+    the whole does not fit `device-memory` or the cluster's devices beside sharded
+    states. Chunks are then as small as pays: the gradient of the weight is read and
+    written once for each. This estimate does not know what is recomputed.
+
+    In a model in bf16 or f16 with log-probabilities in f32, that gradient may also be
+    computed by blocks of classes after the chunks, each from all rows, with its logits
+    computed again. That is one product more, and no sum in f32 of the weight's size.
+    `,sum` and `,blocks` after the rows select it; otherwise cost and memory do. A
+    module that has `fcdp.loss_chunk` does not change.
 
     Before:
 
@@ -112,7 +123,10 @@ def ChunkLossPass : FcdpPass<"fcdp-chunk-loss"> {
     fcdp.gradient %l#2 of @w : tensor<8x4xf32>
     ```
   }];
-  let options = [LossChunk];
+  let options = [
+    LossChunk, Nodes, RanksPerNode, Optimizer, Master, ClusterFile, ProfileFile,
+    DeviceMemory
+  ];
 }
 
 def PackFrozenPass : FcdpPass<"fcdp-pack-frozen"> {

@@ -46,6 +46,9 @@ static bool passesOn(OpOperand &use) {
 int64_t Ends::findEnd(Value value) const {
   int64_t end = positionOf(value.getDefiningOp()) + 1;
   for (OpOperand &use : value.getUses()) {
+    // In an imported step, gradients are listed at its end.
+    if (isa<GradientOp>(use.getOwner()))
+      continue;
     end = std::max(end, positionOf(use.getOwner()) + 1);
     if (passesOn(use))
       for (Value result : use.getOwner()->getResults())

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "Retarget/CallBuilder.h"
+#include "Options/ClusterOption.h"
 #include "Shard/LossHead.h"
+#include "Shard/LossRewrite.h"
 #include "Verify/VerifyPhase.h"
-#include "dialects/Aten/ChunkedLoss.h"
+#include "dialects/Fcdp/StateRoles.h"
+#include "fcdp/Planning/Loss/LossMemory.h"
+#include "fcdp/Planning/Recompute/Rematerialization.h"
 #include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/Options/LossChunkSpec.h"
+#include "fcdp/Transforms/Options/OptimizerSpec.h"
+#include "fcdp/Transforms/Options/PrecisionSpec.h"
 
 #include "mlir/IR/Remarks.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_CHUNKLOSSPASS
@@ -25,132 +30,28 @@ namespace {
 class ChunkLossPass : public fcdp::impl::ChunkLossPassBase<ChunkLossPass> {
 public:
   using ChunkLossPassBase::ChunkLossPassBase;
+  ChunkLossPass(ChunkLossPassOptions options, std::optional<Cluster> described)
+      : ChunkLossPassBase(std::move(options)), described(std::move(described)) {
+  }
   void runOnOperation() override;
+
+private:
+  LogicalResult readBounds();
+  LossProblem getProblem(const LossHead &head, const LossChunkSpec &spec) const;
+  LogicalResult chunkLoss(CallOp loss, const LossChunkSpec &spec);
+
+  std::optional<Cluster> described;
+  std::optional<CostModel> model;
+  std::optional<int64_t> budget;
+  int64_t states = 0;
 };
 } // namespace
 
-/// Moves the operations that compute the gradients of the loss before it, and
-/// replaces the ones with which the backward pass begins.
-static void moveSeeds(LossHead &head) {
-  for (Operation *op : head.seeds) {
-    op->moveBefore(head.loss);
-    auto call = dyn_cast<CallOp>(op);
-    if (!call || call.getCallee() != "aten.ones_like.default")
-      continue;
-    auto type = cast<RankedTensorType>(call.getResult(0).getType());
-    OpBuilder builder(call);
-    Value ones = CallBuilder(builder, call.getLoc(), "aten.new_ones.default")
-                     .tensor("self", head.hidden)
-                     .integers("size", type.getShape())
-                     .literal("dtype", TypeAttr::get(type.getElementType()))
-                     .create(type)
-                     .getResult(0);
-    for (Value *gradient : {&head.gradient, &head.sumGradient})
-      if (*gradient == call.getResult(0))
-        *gradient = ones;
-    call.getResult(0).replaceAllUsesWith(ones);
-    call.erase();
-  }
-}
-
-static LossShape getShape(const LossHead &head, int64_t rows) {
-  auto hidden = cast<RankedTensorType>(head.hidden.getType());
-  LossShape shape;
-  shape.rows = head.getRows();
-  shape.chunk = rows;
-  shape.hidden = hidden.getDimSize(1);
-  shape.vocabulary = head.getVocabulary();
-  shape.modelBytes = hidden.getElementType().getIntOrFloatBitWidth() / 8;
-  shape.isCast = llvm::is_contained(head.steps, "cast");
-  shape.hasTanh = llvm::is_contained(head.steps, "tanh");
-  shape.lossBytes = shape.isCast ? 4 : shape.modelBytes;
-  shape.trainsWeight = !!head.gradWeight;
-  shape.trainsBias = !!head.gradBias;
-  shape.hasGradient = head.gradHidden || head.gradWeight || head.gradBias;
-  return shape;
-}
-
-/// Creates the call, and returns it.
-static CallOp createCall(const LossHead &head, const LossShape &shape) {
-  CallOp loss = head.loss;
-  OpBuilder builder(loss);
-  const int64_t workspace = LossWorkspace(shape).bytes;
-  SmallVector<Type> types;
-  SmallVector<int64_t> undefined;
-  auto add = [&](Type type) {
-    if (type)
-      types.push_back(type);
-    else
-      undefined.push_back(types.size() + undefined.size());
-  };
-  auto typeOf = [](CallOp call) {
-    return call ? call.getResult(0).getType() : Type();
-  };
-  add(loss.getResult(0).getType());
-  add(loss.getResult(1).getType());
-  for (CallOp call :
-       {head.sums, head.gradHidden, head.gradWeight, head.gradBias})
-    add(typeOf(call));
-  add(RankedTensorType::get({workspace},
-                            builder.getIntegerType(8, /*isSigned=*/false)));
-  return CallBuilder(builder, loss.getLoc(), aten::kChunkedLoss)
-      .tensor("hidden", head.hidden)
-      .tensor("weight", head.weight)
-      .tensor("bias", head.bias)
-      .tensor("labels", head.labels)
-      .tensor("gradient", head.gradient)
-      .tensor("sum_gradient", head.sumGradient)
-      .integer("rows", shape.chunk)
-      .literal("steps", builder.getStringAttr(llvm::join(head.steps, " ")))
-      .literal("factors", builder.getF64ArrayAttr(head.factors))
-      .integer("reduction", head.reduction)
-      .integer("ignore_index", head.ignoreIndex)
-      .boolean("sums", !!head.sums)
-      .literal("output_mask",
-               builder.getBoolArrayAttr(
-                   {!!head.gradHidden, shape.trainsWeight, shape.trainsBias}))
-      .integer("workspace", workspace)
-      .create(types, undefined);
-}
-
-/// Erases the calls that the chunked loss replaces, and views of the weight
-/// that nothing reads any more.
-static void eraseCalls(LossHead &head) {
-  SmallVector<Operation *> calls(head.calls.begin(), head.calls.end());
-  llvm::sort(calls, [](Operation *one, Operation *other) {
-    return other->isBeforeInBlock(one);
-  });
-  SmallVector<Operation *> views;
-  for (Operation *user : head.weight.getUsers())
-    views.push_back(user);
-  for (Operation *op : calls)
-    op->erase();
-  for (size_t i = 0; i < views.size(); ++i)
-    if (auto view = dyn_cast<CallOp>(views[i]);
-        view && view.getCallee() == "aten.t.default")
-      llvm::append_range(views, view->getUsers());
-  for (Operation *view : llvm::reverse(views))
-    if (auto call = dyn_cast<CallOp>(view);
-        call && call.getCallee() == "aten.t.default" && call.use_empty())
-      call.erase();
-}
-
-static void rewrite(LossHead &head, int64_t rows) {
-  moveSeeds(head);
-  LossShape shape = getShape(head, rows);
-  CallOp made = createCall(head, shape);
-  // It computes gradients, so it is part of the backward pass.
-  setRecompute(made, false);
-  for (auto [from, which] :
-       {std::pair(head.sums, aten::LossReturn::RowSums),
-        std::pair(head.gradHidden, aten::LossReturn::GradHidden),
-        std::pair(head.gradWeight, aten::LossReturn::GradWeight),
-        std::pair(head.gradBias, aten::LossReturn::GradBias)})
-    if (from)
-      from.getResult(0).replaceAllUsesWith(aten::getLossReturn(made, which));
-  head.loss.getResult(0).replaceAllUsesWith(made.getResult(0));
-  head.loss.getResult(1).replaceAllUsesWith(made.getResult(1));
-  eraseCalls(head);
+std::unique_ptr<Pass>
+fcdp::createChunkLossPass(ChunkLossPassOptions options,
+                          std::optional<Cluster> described) {
+  return std::make_unique<ChunkLossPass>(std::move(options),
+                                         std::move(described));
 }
 
 /// Reports what became of a loss.
@@ -166,28 +67,125 @@ static void report(CallOp loss, const llvm::Twine &text, bool isChunked) {
     remark::missed(loss.getLoc(), opts) << text.str();
 }
 
-static void chunkLoss(CallOp loss, const LossChunkSpec &spec) {
+/// Returns the least bytes of parameters and of the states of their optimizer,
+/// which are sharded over all ranks.
+static int64_t measureStates(ModuleOp module, Attribute optimizer, Type master,
+                             int64_t ranks) {
+  int64_t bytes = 0;
+  for (auto parameter : module.getOps<ParameterOp>()) {
+    RankedTensorType type = parameter.getTensorType();
+    bytes += byteSize(type);
+    if (!parameter.getTrainable())
+      continue;
+    const int64_t each = elementBytes(master ? master : type.getElementType());
+    if (master && master != type.getElementType())
+      bytes += each * type.getNumElements();
+    auto settings = cast<OptimizerAttrInterface>(optimizer);
+    for (StateRole role : settings.getStates()) {
+      const StateType of = getRecord(role).type;
+      bytes += countStateElements(role, type, settings.getMaxSide()) *
+               (of == StateType::u8    ? 1
+                : of == StateType::f32 ? 4
+                                       : each);
+    }
+  }
+  return bytes / ranks;
+}
+
+/// Takes what the problems of all losses have in common from the options.
+LogicalResult ChunkLossPass::readBounds() {
+  ModuleOp module = getOperation();
+  if (!cluster.empty() || described) {
+    llvm::Expected<Cluster> given =
+        getClusterOf(/*mesh=*/{}, described, cluster, profile);
+    if (!given)
+      return module.emitError("cluster: ") << toString(given.takeError());
+    model.emplace(*given);
+    budget = given->getDeviceCapacity().usable;
+  }
+  if (deviceMemory > 0)
+    budget = deviceMemory;
+  llvm::Expected<OptimizerSpec> optimizers =
+      parseOptimizers(optimizer, &getContext());
+  if (!optimizers)
+    return module.emitError("optimizer: ") << toString(optimizers.takeError());
+  llvm::Expected<Type> type = parseMaster(master, &getContext());
+  if (!type)
+    return module.emitError("master: ") << toString(type.takeError());
+  states = measureStates(module, optimizers->first, *type,
+                         std::max<int64_t>(nodes * ranksPerNode, 1));
+  return success();
+}
+
+LossProblem ChunkLossPass::getProblem(const LossHead &head,
+                                      const LossChunkSpec &spec) const {
+  const CostModel *costs = model ? &*model : nullptr;
+  LossProblem problem;
+  problem.shape = getChunkedShape(head, {spec.rows, 0});
+  problem.rows = spec.mode == LossChunkSpec::Mode::Auto
+                     ? LossProblem::Rows::Auto
+                     : LossProblem::Rows::Given;
+  problem.head = static_cast<LossProblem::Head>(spec.head);
+  problem.budget = budget;
+  // The loss has its projection's weight gathered.
+  problem.states = states + byteSize(typeOf(head.weight));
+  int64_t results = 0;
+  for (CallOp call : {head.gradHidden, head.gradWeight, head.gradBias})
+    if (call)
+      results += byteSize(typeOf(call.getResult(0)));
+  measureLossPeaks(problem, CallOp(head.loss)->getParentOfType<func::FuncOp>(),
+                   head.calls.getArrayRef(), head.loss, results);
+  for (Operation *op : head.calls)
+    problem.wholeCost += costOfRecomputing(cast<CallOp>(op), costs);
+  return problem;
+}
+
+static std::string describe(const LossHead &head, bool isByBlocks,
+                            const LossSolution &solution) {
+  const LossChunk &chunk = solution.chunk;
+  std::string text = llvm::formatv(
+      "logits of {0} x {1} in {2} chunks of {3} rows need {4}", head.getRows(),
+      head.getVocabulary(), llvm::divideCeil(head.getRows(), chunk.rows),
+      chunk.rows,
+      formatBytes(LossWorkspace(getChunkedShape(head, chunk)).bytes));
+  if (chunk.block != 0)
+    text += llvm::formatv(", and the gradient of their weight is computed in "
+                          "{0} blocks of {1} classes",
+                          llvm::divideCeil(head.getVocabulary(), chunk.block),
+                          chunk.block);
+  else if (isByBlocks && head.gradWeight)
+    text += ", and the gradient of their weight stays a sum: blocks are for "
+            "log-probabilities in f32 of a model in bf16 or f16, and need "
+            "longer chunks";
+  return solution.reason.empty() ? text : text + ": " + solution.reason;
+}
+
+LogicalResult ChunkLossPass::chunkLoss(CallOp loss, const LossChunkSpec &spec) {
   LossHead head;
+  auto stayWhole = [&](const std::string &reason) {
+    report(loss, "loss-chunk: the loss stays whole: " + reason, false);
+    return success();
+  };
   if (std::string reason = matchLossHead(loss, head); !reason.empty())
-    return report(loss, "loss-chunk: the loss stays whole: " + reason, false);
-  auto type = cast<RankedTensorType>(
-      loss.getOperand(0).getType()); // its log-probabilities
-  int64_t bytes = type.getElementTypeBitWidth() / 8;
-  int64_t rows = spec.getRows(head.getRows(), head.getVocabulary(), bytes);
-  std::string logits = llvm::formatv("logits of {0} x {1}", head.getRows(),
-                                     head.getVocabulary());
-  if (rows == 0)
-    return report(loss,
-                  "loss-chunk: the loss stays whole: its " + logits +
-                      " have no more than 256 MiB",
-                  false);
+    return stayWhole(reason);
+  LossProblem problem = getProblem(head, spec);
+  auto getCost = [&](const LossShape &shape) {
+    return costOfChunks(head, shape, model ? &*model : nullptr);
+  };
+  problem.getCost = getCost;
+  if (llvm::Error error = problem.check())
+    return loss.emitError("loss-chunk: ") << toString(std::move(error));
+  LossSolution solution = planLoss(problem);
+  if (llvm::Error error = solution.verify(problem))
+    return loss.emitError("loss-chunk: ") << toString(std::move(error));
+  if (solution.chunk.rows == 0)
+    return stayWhole(solution.reason);
   report(loss,
-         llvm::formatv("loss-chunk: {0} in {1} chunks of {2} rows need {3}",
-                       logits, llvm::divideCeil(head.getRows(), rows), rows,
-                       formatBytes(LossWorkspace(getShape(head, rows)).bytes))
-             .str(),
+         "loss-chunk: " +
+             describe(head, spec.head == LossChunkSpec::Head::Blocks, solution),
          true);
-  rewrite(head, rows);
+  rewriteLoss(head, solution.chunk);
+  return success();
 }
 
 void ChunkLossPass::runOnOperation() {
@@ -201,11 +199,14 @@ void ChunkLossPass::runOnOperation() {
   }
   if (spec->mode == LossChunkSpec::Mode::Off || getLossChunk(module))
     return;
+  if (failed(readBounds()))
+    return signalPassFailure();
   // All functions of an imported module compute the model's loss.
   for (auto function : module.getOps<func::FuncOp>()) {
     SmallVector<CallOp> losses;
     for (auto call : function.getOps<CallOp>())
-      if (call.getCallee() == "aten.nll_loss_forward.default")
+      if (call.getCallee() == "aten.nll_loss_forward.default" ||
+          picksLabels(call))
         losses.push_back(call);
       else if (call.getCallee() == "aten.nll_loss2d_forward.default")
         report(call,
@@ -213,7 +214,8 @@ void ChunkLossPass::runOnOperation() {
                "last dimension (nll_loss2d)",
                false);
     for (CallOp loss : losses)
-      chunkLoss(loss, *spec);
+      if (failed(chunkLoss(loss, *spec)))
+        return signalPassFailure();
   }
   setLossChunk(module, lossChunk);
 }

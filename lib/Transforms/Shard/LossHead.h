@@ -4,6 +4,7 @@
 // backward, in an imported step.
 #pragma once
 
+#include "Shard/LossCalls.h"
 #include "dialects/Aten/Aten.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -20,11 +21,18 @@ struct LossHead {
   /// The words and factors of fcdp.chunked_loss.
   llvm::SmallVector<llvm::StringRef> steps;
   llvm::SmallVector<double> factors;
+  /// Views and slices of the product's result, and copies of slices, in order.
+  llvm::SmallVector<aten::CallOp> shapes;
+  /// The type of the log-probabilities.
+  mlir::RankedTensorType logProbs;
   mlir::Value labels;
   int64_t reduction = 1, ignoreIndex = -100;
+  /// The call of nll_loss_forward, or that of a gather.
   aten::CallOp loss;
   /// The sums of each row's log-probabilities, for label smoothing.
   aten::CallOp sums;
+  /// Whether the gather, and the sums, are of negated log-probabilities.
+  bool negatesPicked = false, negatesSums = false;
 
   /// The gradients of loss and sums.
   mlir::Value gradient, sumGradient;
@@ -36,12 +44,21 @@ struct LossHead {
   /// All calls that the chunked loss replaces.
   llvm::SmallSetVector<mlir::Operation *, 32> calls;
 
-  int64_t getRows() const;
-  int64_t getVocabulary() const;
+  /// Returns the rows of the product. Slices take fewer.
+  int64_t getRows() const { return typeOf(hidden).getDimSize(0); }
+  int64_t getVocabulary() const { return typeOf(weight).getDimSize(0); }
+  /// Returns whether the loss is the log-probabilities that a gather picks.
+  bool isGathered() const;
+  bool isSliced() const;
 };
 
-/// Matches the head around the call `loss` of nll_loss_forward. Returns an
-/// empty text, or the reason why the loss stays whole.
+/// Returns whether the call may pick the log-probabilities of labels: a gather
+/// from a log-softmax.
+bool picksLabels(aten::CallOp call);
+
+/// Matches the head around the call `loss` of nll_loss_forward, or of a gather
+/// for which `picksLabels` holds. Returns an empty text, or the reason why the
+/// loss stays whole.
 std::string matchLossHead(aten::CallOp loss, LossHead &head);
 
 } // namespace fcdp

@@ -55,6 +55,11 @@ const Head kHeads[] = {
      .cap = 30,
      .isCast = true,
      .tolerance = 8e-3},
+    {.name = "bf16_smooth",
+     .type = at::kBFloat16,
+     .isCast = true,
+     .smooths = true,
+     .tolerance = 8e-3},
 };
 
 class ChunkedLossTest : public ::testing::TestWithParam<Head> {
@@ -68,7 +73,7 @@ protected:
     if (head.hasBias)
       given.bias = at::randn({kVocabulary}).to(head.type);
     given.labels = at::randint(kVocabulary, {kRows}, at::kLong);
-    given.labels.slice(0, 0, kRows, 7).fill_(given.ignoreIndex);
+    given.labels.slice(0, 0, kRows, 7).fill_(*given.ignoreIndex);
     at::ScalarType lossType = head.isCast ? at::kFloat : head.type;
     given.gradient = head.reduction == 0 ? at::rand({kRows}).to(lossType)
                                          : at::full({}, 0.5, lossType);
@@ -98,9 +103,9 @@ protected:
     shape.vocabulary = kVocabulary;
     shape.modelBytes = given.hidden.element_size();
     shape.isCast = head.isCast;
-    shape.lossBytes = head.isCast ? 4 : shape.modelBytes;
     shape.hasTanh = head.cap != 0;
-    shape.hasGradient = shape.trainsWeight = true;
+    shape.trainsHidden = shape.trainsWeight = true;
+    shape.block = given.block;
     shape.trainsBias = head.hasBias;
     return shape;
   }
@@ -121,11 +126,11 @@ ChunkedLoss::Results whole(const ChunkedLoss &given, const Head &head) {
   at::Tensor logProbs = at::_log_softmax(logits, 1, false);
   ChunkedLoss::Results results;
   std::tie(results.loss, results.totalWeight) = at::nll_loss_forward(
-      logProbs, given.labels, {}, given.reduction, given.ignoreIndex);
+      logProbs, given.labels, {}, given.reduction, *given.ignoreIndex);
   results.rowSums = logProbs.sum(1);
   at::Tensor gradient = at::nll_loss_backward(
       *given.gradient, logProbs, given.labels, {}, given.reduction,
-      given.ignoreIndex, results.totalWeight);
+      *given.ignoreIndex, results.totalWeight);
   if (given.sumGradient)
     gradient = gradient.add(given.sumGradient->unsqueeze(1));
   gradient = at::_log_softmax_backward_data(gradient, logProbs, 1,
@@ -169,6 +174,45 @@ TEST_P(ChunkedLossTest, HasTheBitsOfTheWhole) {
   }
   at::set_num_threads(threads);
 }
+
+using ChunkedLossBlocksTest = ChunkedLossTest;
+
+TEST_P(ChunkedLossBlocksTest, ComputesTheWeightsGradientByBlocks) {
+  const Head &head = GetParam();
+  ChunkedLoss given = make(48);
+  given.block = shape(given).getLargestBlock();
+  EXPECT_EQ(given.block, 128);
+  given.workspaceBytes = LossWorkspace(shape(given)).bytes;
+  ChunkedLoss::Results blocks = given.run(), expected = whole(given, head);
+  EXPECT_TRUE(blocks.loss.equal(expected.loss));
+  EXPECT_TRUE(blocks.hidden.equal(make(48).run().hidden));
+  expectNear(blocks.weight, expected.weight, head.tolerance);
+}
+
+/// Heads in bf16 whose log-probabilities are f32.
+INSTANTIATE_TEST_SUITE_P(Heads, ChunkedLossBlocksTest,
+                         ::testing::ValuesIn(kHeads + 8, std::end(kHeads)),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+using ChunkedLossGatherTest = ChunkedLossTest;
+
+TEST_P(ChunkedLossGatherTest, IgnoresNoLabel) {
+  const Head &head = GetParam();
+  ChunkedLoss given = make(64);
+  given.labels = at::randint(kVocabulary, {kRows}, at::kLong);
+  ChunkedLoss::Results expected = whole(given, head);
+  given.ignoreIndex.reset();
+  ChunkedLoss::Results results = given.run();
+  EXPECT_TRUE(results.loss.equal(expected.loss));
+  expectNear(results.hidden, expected.hidden, head.tolerance);
+  given.labels[5] = -100;
+  EXPECT_THROW(given.run(), c10::Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Heads, ChunkedLossGatherTest,
+                         ::testing::Values(kHeads[5]));
 
 TEST_P(ChunkedLossTest, ComputesALossWithoutGradients) {
   ChunkedLoss given = make(64);
@@ -217,6 +261,10 @@ TEST_P(ChunkedLossErrorTest, NamesWhatDoesNotFit) {
               "expected the gradient of the loss, got none");
   expectError([](ChunkedLoss &loss) { loss.trainsBias = true; },
               "expected a bias, whose gradient is asked for");
+  expectError([](ChunkedLoss &loss) { loss.block = 64; },
+              "expected a block of at most 0 classes, got 64");
+  expectError([](ChunkedLoss &loss) { loss.ignoreIndex.reset(); },
+              "expected a label to ignore, got none");
   expectError([](ChunkedLoss &loss) { loss.reduction = 3; },
               "expected the reduction 0, 1 or 2, got 3");
   expectError([](ChunkedLoss &loss) { loss.labels = loss.labels.slice(0, 1); },

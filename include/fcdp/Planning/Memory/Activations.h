@@ -17,13 +17,16 @@ struct Activation {
   int64_t begin, end;
 };
 
-/// Returns the results of a function's ATen operators, from phase sharded on,
-/// by the order of their allocation, and the gradients that the optimizer
-/// casts. A result is in use from its operator to the last operation that reads
-/// it or a value that may alias it. The runtime drops it there, because it
-/// issues operators in the program's order. An operator that is not in the
-/// table of ATen operators is assumed to make new memory and to keep the memory
-/// of its operands, so that the sum is never too small.
+/// Returns the results of a function's ATen operators by the order of their
+/// allocation, and the gradients that the optimizer casts. A result is in use
+/// from its operator to the last operation that reads it or a value that may
+/// alias it. The runtime drops it there, because it issues operators in the
+/// program's order. An operator that is not in the table of ATen operators is
+/// assumed to make new memory and to keep the memory of its operands, so that
+/// the sum is never too small.
+///
+/// In phase imported, where reductions are not known yet, gradients are in use
+/// until they are computed.
 ///
 /// Temporary memory of kernels is not included: it depends on the number of
 /// threads and on the library's choice of algorithm.

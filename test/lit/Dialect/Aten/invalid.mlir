@@ -556,6 +556,22 @@ func.func @call_c8_type(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %y: tensor<32
 
 // -----
 
+func.func @call_c8_block(%x: tensor<32x4xf32>, %w: tensor<512x4xf32>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected no 'block' for a gradient of the weight whose sum has no memory of its own}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728, block = 256) {undefined = array<i64: 2, 5>} : (tensor<32x4xf32>, tensor<512x4xf32>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xf32>, tensor<512x4xf32>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
+func.func @call_c8_block_size(%x: tensor<32x4xbf16>, %w: tensor<512x4xbf16>, %y: tensor<32xi64>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'block' to be a multiple of 64 up to 256, got 100}}
+  %0:5 = aten.call "fcdp.chunked_loss.default"(hidden = %x, weight = %w, bias = none, labels = %y, gradient = %g, rows = 16, steps = "cast", factors = [], reduction = 1, ignore_index = -100, output_mask = [true, true, false], workspace = 1728, block = 100) {undefined = array<i64: 2, 5>} : (tensor<32x4xbf16>, tensor<512x4xbf16>, tensor<32xi64>, tensor<f32>) -> (tensor<f32>, tensor<f32>, tensor<32x4xbf16>, tensor<512x4xbf16>, tensor<1728xui8>)
+  return
+}
+
+// -----
+
 func.func @call_c9_size(%p: tensor<36xui8>) {
   // expected-error@+1 {{expected 'size' to be the two sizes of a matrix}}
   %0 = aten.call "fcdp.unpack_nf4.default"(packed = %p, size = [64], dtype = f32) : (tensor<36xui8>) -> tensor<64xf32>

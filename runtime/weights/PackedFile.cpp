@@ -69,14 +69,14 @@ public:
     }
     const bool isOfKind = (packed.packing == plan::Packing::int8) == isInt8;
     if (!isOfKind)
-      fail(std::string("expected a matrix in a floating type or packed as ") +
-           plan::EnumNamePacking(packed.packing) + ", got one packed as " +
-           (isInt8 ? "int8" : "nf4") +
-           "; compile the step with --frozen=" + (isInt8 ? "int8" : "nf4"));
+      refuse(std::string("expected a matrix in a floating type or packed as ") +
+             plan::EnumNamePacking(packed.packing) + ", got one packed as " +
+             (isInt8 ? "int8" : "nf4") +
+             "; compile the step with --frozen=" + (isInt8 ? "int8" : "nf4"));
     if (packed.transposed)
-      fail("expected the matrix of a linear layer, got one that the model "
-           "multiplies by without a transpose, which bitsandbytes stores "
-           "transposed; give the weights in a floating type");
+      refuse("expected the matrix of a linear layer, got one that the model "
+             "multiplies by without a transpose, which bitsandbytes stores "
+             "transposed; give the weights in a floating type");
     if (isInt8)
       readInt8();
     else
@@ -85,42 +85,42 @@ public:
   }
 
 private:
-  [[noreturn]] void fail(const std::string &message) const {
+  [[noreturn]] void refuse(const std::string &message) const {
     throwAt(source.path(), "'" + name + "': " + message);
   }
 
   StoredTensor require(const std::string &end, DType dtype, int64_t elements) {
     std::optional<StoredTensor> tensor = source.findBeside(name, end);
     if (!tensor)
-      fail("expected a tensor '" + end +
-           "' beside it, as bitsandbytes stores "
-           "packed matrices, got none");
+      refuse("expected a tensor '" + end +
+             "' beside it, as bitsandbytes stores "
+             "packed matrices, got none");
     if (tensor->dtype != dtype || numElements(tensor->shape) != elements)
-      fail("expected '" + end + "' beside it to be " +
-           std::to_string(elements) + " elements of " + fcdp::name(dtype) +
-           ", got " + fcdp::name(tensor->dtype) + toString(tensor->shape));
+      refuse("expected '" + end + "' beside it to be " +
+             std::to_string(elements) + " elements of " + fcdp::name(dtype) +
+             ", got " + fcdp::name(tensor->dtype) + toString(tensor->shape));
     return *tensor;
   }
 
   /// Refuses bytes without a description, which are no values.
   void requireFloats() const {
     if (file.codes.dtype == DType::U8)
-      fail(std::string("expected a matrix in a floating type, or '") +
-           kDescription + "' beside its bytes, as bitsandbytes stores NF4");
+      refuse(std::string("expected a matrix in a floating type, or '") +
+             kDescription + "' beside its bytes, as bitsandbytes stores NF4");
   }
 
   void readInt8() {
     if (file.codes.shape != packed.shape)
-      fail("expected shape " + toString(packed.shape) + ", got " +
-           toString(file.codes.shape));
+      refuse("expected shape " + toString(packed.shape) + ", got " +
+             toString(file.codes.shape));
     file.scales = require("SCB", DType::F32, packed.shape[0]);
     if (auto format = source.findBeside(name, "weight_format")) {
       uint8_t value = 0;
       if (storedBytes(*format) == 1)
         copyElements(*format, 0, 1, reinterpret_cast<std::byte *>(&value));
       if (value != 0)
-        fail("expected 'weight_format' 0 (rows) beside it, got " +
-             std::to_string(value));
+        refuse("expected 'weight_format' 0 (rows) beside it, got " +
+               std::to_string(value));
     }
   }
 
@@ -131,16 +131,16 @@ private:
     const int64_t bytes = (values + 1) / 2;
     const auto width = int64_t(byteSize(file.codes.dtype));
     if (storedBytes(file.codes) != (bytes + width - 1) / width * width)
-      fail("expected " + std::to_string(bytes) + " bytes for " +
-           toString(packed.shape) + ", got " +
-           std::to_string(storedBytes(file.codes)));
+      refuse("expected " + std::to_string(bytes) + " bytes for " +
+             toString(packed.shape) + ", got " +
+             std::to_string(storedBytes(file.codes)));
     std::string text(size_t(storedBytes(description)), '\0');
     copyElements(description, 0, numElements(description.shape),
                  reinterpret_cast<std::byte *>(text.data()));
     try {
       readDescription(text, blocks);
     } catch (const std::exception &error) {
-      fail(error.what());
+      refuse(error.what());
     }
     checkTable();
   }
@@ -173,7 +173,8 @@ private:
         readFloats(require(".quant_map", DType::F32, 16));
     std::span<const float, 16> own = nf4Values();
     if (!std::equal(own.begin(), own.end(), table.begin()))
-      fail("expected the values of NF4 in '.quant_map' beside it, got others");
+      refuse(
+          "expected the values of NF4 in '.quant_map' beside it, got others");
   }
 
   WeightSource &source;

@@ -21,7 +21,7 @@ std::vector<float> floats(std::span<const uint32_t> bits) {
   return values;
 }
 
-std::vector<uint32_t> bitsOf(const std::vector<float> &values) {
+std::vector<uint32_t> patternsOf(const std::vector<float> &values) {
   std::vector<uint32_t> bits(values.size());
   std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
   return bits;
@@ -68,7 +68,7 @@ uint16_t toBf16(uint32_t bits) {
 TEST(PackedBlocks, Nf4) {
   const auto layout = PackedLayout::ofNf4(std::size(kNf4Input));
   EXPECT_EQ(pack(layout, floats(kNf4Input)), vectorOf(kNf4Packed));
-  EXPECT_EQ(bitsOf(unpack<float>(layout, kNf4Packed, DType::F32)),
+  EXPECT_EQ(patternsOf(unpack<float>(layout, kNf4Packed, DType::F32)),
             vectorOf(kNf4Unpacked));
   std::vector<uint16_t> rounded;
   for (uint32_t bits : kNf4Unpacked)
@@ -79,7 +79,7 @@ TEST(PackedBlocks, Nf4) {
 TEST(PackedBlocks, Int8) {
   const auto layout = PackedLayout::ofInt8(3, 10);
   EXPECT_EQ(pack(layout, floats(kInt8Input)), vectorOf(kInt8Packed));
-  EXPECT_EQ(bitsOf(unpack<float>(layout, kInt8Packed, DType::F32)),
+  EXPECT_EQ(patternsOf(unpack<float>(layout, kInt8Packed, DType::F32)),
             vectorOf(kInt8Unpacked));
 }
 

@@ -91,9 +91,14 @@ def test_planned_is_measured(tmp_path: Path) -> None:
     # The whole has these, and the logits.
     assert planned["off"] - planned["128"] > 3 * (ROWS - 128) * VOCABULARY * 4
     assert losses["64"] == losses["128"] == losses["off"]
+    # A bound on the device's memory demands chunks, and is kept.
+    bound = (planned["64"] + planned["off"]) // 2
+    step = tmp_path / "auto.so"
+    tool(*compile_command(Config("head", 1, 1, "zero3", loss_chunk="auto", device_memory=bound), tmp_path / "head.pt2", step))
+    assert read_plan(step)["planned"]["device_bytes"] <= bound
 
 
-def cross_entropy(**options):  # type: ignore[no-untyped-def]
+def cross_entropy(**options):
     return lambda z, y, w: F.cross_entropy(z.flatten(0, 1), y.flatten(), **options)
 
 

@@ -137,6 +137,13 @@ void fcdp::setWrap(ModuleOp module, Wrap wrap) {
   setText<FcdpDialect::WrapAttrHelper>(module, stringifyWrap(wrap));
 }
 
+std::optional<StringRef> fcdp::getActivations(ModuleOp module) {
+  return findText<FcdpDialect::ActivationsAttrHelper>(module);
+}
+void fcdp::setActivations(ModuleOp module, StringRef mode) {
+  setText<FcdpDialect::ActivationsAttrHelper>(module, mode);
+}
+
 std::optional<StringRef> fcdp::getLossWeight(ModuleOp module) {
   return findText<FcdpDialect::LossWeightAttrHelper>(module);
 }
@@ -268,6 +275,19 @@ void fcdp::removeRecompute(Operation *op) {
   op->removeAttr(FcdpDialect::RecomputeAttrHelper::getNameStr());
 }
 
+std::optional<ArrayRef<int64_t>> fcdp::getOnHost(Operation *op) {
+  auto attr = find<FcdpDialect::OnHostAttrHelper>(op);
+  return attr ? std::optional(attr.asArrayRef()) : std::nullopt;
+}
+void fcdp::setOnHost(Operation *op, ArrayRef<int64_t> results) {
+  set<FcdpDialect::OnHostAttrHelper>(
+      op, DenseI64ArrayAttr::get(op->getContext(), results));
+}
+
+void fcdp::removeOnHost(Operation *op) {
+  op->removeAttr(FcdpDialect::OnHostAttrHelper::getNameStr());
+}
+
 std::optional<int64_t> fcdp::getCheckpointRegion(Operation *op) {
   return findNumber<FcdpDialect::CheckpointRegionAttrHelper>(op);
 }
@@ -343,6 +363,15 @@ static bool isDimOrder(Operation *op, Attribute attr) {
   llvm::sort(sorted);
   auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
   return type && llvm::equal(sorted, llvm::seq<int64_t>(0, type.getRank()));
+}
+
+static bool areResults(Operation *op, Attribute attr) {
+  auto numbers = dyn_cast<DenseI64ArrayAttr>(attr);
+  return numbers &&
+         llvm::is_sorted(numbers.asArrayRef(), std::less_equal<>()) &&
+         llvm::all_of(numbers.asArrayRef(), [&](int64_t number) {
+           return number >= 0 && number < int64_t(op->getNumResults());
+         });
 }
 
 static bool isTextOnModule(Operation *op, Attribute value) {
@@ -431,6 +460,11 @@ static const AttrRule kRules[] = {
        return isa<aten::CallOp>(op) && isa<BoolAttr>(value);
      },
      "a bool on a call"},
+    {FcdpDialect::OnHostAttrHelper::getNameStr(),
+     [](Operation *op, Attribute value) {
+       return isa<aten::CallOp>(op) && areResults(op, value);
+     },
+     "numbers of a call's results, in order"},
     {FcdpDialect::CheckpointRegionAttrHelper::getNameStr(),
      [](Operation *op, Attribute value) {
        return isa<aten::CallOp>(op) && isI64From(0, value);
@@ -487,6 +521,7 @@ static const AttrRule kRules[] = {
     {FcdpDialect::RematAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::WrapAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::LossWeightAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::ActivationsAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::LossChunkAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::FrozenAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::MicroBatchesAttrHelper::getNameStr(), isPositiveOnModule,

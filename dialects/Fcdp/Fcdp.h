@@ -133,6 +133,11 @@ void setRemat(mlir::ModuleOp module, llvm::StringRef remat);
 Wrap getWrap(mlir::ModuleOp module);
 void setWrap(mlir::ModuleOp module, Wrap wrap);
 
+/// Returns where values of the forward pass are kept for the backward pass, as
+/// the option has it.
+std::optional<llvm::StringRef> getActivations(mlir::ModuleOp module);
+void setActivations(mlir::ModuleOp module, llvm::StringRef mode);
+
 /// Returns the name of the input that weights losses.
 std::optional<llvm::StringRef> getLossWeight(mlir::ModuleOp module);
 void setLossWeight(mlir::ModuleOp module, llvm::StringRef input);
@@ -199,6 +204,11 @@ void setVariant(mlir::Operation *op, int64_t variant);
 std::optional<bool> getRecompute(mlir::Operation *op);
 void setRecompute(mlir::Operation *op, bool recompute);
 void removeRecompute(mlir::Operation *op);
+/// Return and set the numbers of the results that are in host memory between
+/// the forward and the backward pass. `op` is an `aten.call`.
+std::optional<llvm::ArrayRef<int64_t>> getOnHost(mlir::Operation *op);
+void setOnHost(mlir::Operation *op, llvm::ArrayRef<int64_t> results);
+void removeOnHost(mlir::Operation *op);
 std::optional<int64_t> getCheckpointRegion(mlir::Operation *op);
 void setCheckpointRegion(mlir::Operation *op, int64_t region);
 void removeCheckpointRegion(mlir::Operation *op);

@@ -63,6 +63,14 @@ LogicalResult ShardType::verify(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
+LogicalResult StoredType::verify(function_ref<InFlightDiagnostic()> emitError,
+                                 RankedTensorType tensor) {
+  if (!hasByteSize(tensor)) // C1
+    return emitError() << "expected a static tensor whose bytes are known, got "
+                       << tensor;
+  return success();
+}
+
 LogicalResult MemberAttr::verify(function_ref<InFlightDiagnostic()> emitError,
                                  FlatSymbolRefAttr, int64_t offset) {
   if (offset < 0) // C1

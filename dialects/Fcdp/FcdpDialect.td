@@ -40,6 +40,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.variant_archives` | module | array of strings: the archives of variants 1 and on |
     | `fcdp.target` | module | string: the device that the step runs on, `cpu` (default) or `cuda` |
     | `fcdp.remat` | module | string: the part of the forward pass that is recomputed, as the option `remat` has it |
+    | `fcdp.activations` | module | string: where values of the forward pass are kept for the backward pass, as the option `activations` has it |
     | `fcdp.loss_weight` | module | string: the input of the step, and of its evaluation, whose sum is the weight of a micro-batch's loss |
     | `fcdp.loss_chunk` | module | string: the rows of a chunk of logits, as the option `loss-chunk` has it |
     | `fcdp.frozen` | module | string: how frozen matrices are packed, as the option `frozen` has it |
@@ -58,6 +59,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.role` | function | the role in the family of functions |
     | `fcdp.variant` | function | `i64` from 0 on: the variant of a step of several shapes that this micro-batch is of, or the fragment that this outer update synchronizes |
     | `fcdp.recompute` | `aten.call` | bool: the backward pass computes this call of the forward pass again |
+    | `fcdp.on_host` | `aten.call` | `array<i64>`: the numbers of the results, in order, that are in host memory between the forward and the backward pass |
     | `fcdp.checkpoint_region` | `aten.call` | `i64` from 0 on: the part of the model that called `torch.utils.checkpoint` around this call |
     | `fcdp.repeated` | `aten.call` | unit: the call recomputes one of the forward pass |
     | `fcdp.dim_order` | `aten.call` | `array<i64>`: dimensions of the first result in memory order, outermost first; absent if they are in order |
@@ -71,6 +73,7 @@ def Fcdp_Dialect : Dialect {
     "::mlir::ArrayAttr":$variant_archives,
     "::mlir::StringAttr":$target,
     "::mlir::StringAttr":$remat,
+    "::mlir::StringAttr":$activations,
     "::mlir::StringAttr":$wrap,
     "::mlir::StringAttr":$loss_weight,
     "::mlir::StringAttr":$loss_chunk,
@@ -89,6 +92,7 @@ def Fcdp_Dialect : Dialect {
     "::fcdp::RoleAttr":$role,
     "::mlir::IntegerAttr":$variant,
     "::mlir::BoolAttr":$recompute,
+    "::mlir::DenseI64ArrayAttr":$on_host,
     "::mlir::IntegerAttr":$checkpoint_region,
     "::mlir::UnitAttr":$repeated,
     "::mlir::DenseI64ArrayAttr":$dim_order,

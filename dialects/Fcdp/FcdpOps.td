@@ -684,6 +684,105 @@ def Fcdp_CacheLoadOp : Fcdp_UserOp<"cache_load", !listconcat(
   }];
 }
 
+def Fcdp_StoreValueOp : Fcdp_Op<"store_value", !listconcat(
+    [StreamedOpInterface, Fcdp_Work<"copy">,
+     TypesMatchWith<"type of the stored value", "value", "stored",
+                    "::fcdp::StoredType::get($_self.getContext(), ::llvm::cast<::mlir::RankedTensorType>($_self))">],
+    FromSharded)> {
+  let summary = "store a value of the forward pass in host memory";
+  let description = [{
+    The value is in device memory until its `fcdp.drop_value`. The host memory is in use
+    until the values that `fcdp.load_value` loads from it are released. It is in the
+    rank's own part of the host arena, which has the same layout on all ranks.
+
+    Example:
+    ```mlir
+    %y = aten.call "aten.relu.default"(self = %x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %s = fcdp.store_value %y : tensor<8x4xf32>
+    fcdp.drop_value %y stored %s : tensor<8x4xf32>
+    %again = fcdp.load_value %s : tensor<8x4xf32>
+    ```
+
+    Constraints:
+    - (C1) The value is a result of a call, and no other operation stores it.
+    - (C2) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
+    - (C3) `buffer`, where given, is host memory for the value, in a part for each rank
+      of a node.
+    - (C4) One `fcdp.drop_value` drops the value.
+  }];
+  let arguments = (ins Fcdp_Sized:$value, OptionalAttr<Fcdp_StreamAttr>:$stream,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Res<Fcdp_StoredType, "", [MemAlloc<HostCache>]>:$stored);
+  let extraClassDeclaration = [{
+    Stream chooseStream() { return Stream::d2h; }
+    /// Returns the operation that drops the value.
+    DropValueOp getDrop();
+  }];
+  let assemblyFormat = "$value (`on` `` $stream^)? attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Fcdp_DropValueOp : Fcdp_Op<"drop_value", !listconcat(
+    [MemoryEffects<[MemFree<Pool>]>, RunsOperators, TakesNoTime,
+     TypesMatchWith<"type of the stored value", "value", "stored",
+                    "::fcdp::StoredType::get($_self.getContext(), ::llvm::cast<::mlir::RankedTensorType>($_self))">],
+    FromSharded)> {
+  let summary = "drop a value that has been stored";
+  let description = [{
+    Uses the value for the last time, when the copy to host memory is complete. From
+    there on, its device memory is free.
+
+    Example:
+    ```mlir
+    %y = aten.call "aten.relu.default"(self = %x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %s = fcdp.store_value %y : tensor<8x4xf32>
+    fcdp.drop_value %y stored %s : tensor<8x4xf32>
+    %again = fcdp.load_value %s : tensor<8x4xf32>
+    ```
+
+    Constraints:
+    - (C1) `stored` is the result of an operation that stores the value.
+    - (C2) The value has no later use.
+  }];
+  let arguments = (ins Fcdp_Sized:$value, Fcdp_StoredType:$stored);
+  let assemblyFormat = "$value `stored` $stored attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
+def Fcdp_LoadValueOp : Fcdp_Op<"load_value", !listconcat(
+    [StreamedOpInterface, BufferedOpInterface, Fcdp_Work<"copy">,
+     TypesMatchWith<"type of the stored value", "value", "stored",
+                    "::fcdp::StoredType::get($_self.getContext(), ::llvm::cast<::mlir::RankedTensorType>($_self))">],
+    FromSharded)> {
+  let summary = "load a value of the forward pass from host memory";
+  let description = [{
+    The result has the bits of the value that was stored, and its strides.
+
+    Example:
+    ```mlir
+    %y = aten.call "aten.relu.default"(self = %x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+    %s = fcdp.store_value %y : tensor<8x4xf32>
+    fcdp.drop_value %y stored %s : tensor<8x4xf32>
+    %again = fcdp.load_value %s : tensor<8x4xf32>
+    ```
+
+    Constraints:
+    - (C1) `stored` is the result of an operation that stores a value, which has been
+      dropped before.
+    - (C2) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
+    - (C3) `buffer`, where given, is device memory for the result.
+  }];
+  let arguments = (ins Arg<Fcdp_StoredType, "", [MemRead<HostCache>]>:$stored,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Res<Fcdp_Sized, "", [MemAlloc<Pool>]>:$value);
+  let extraClassDeclaration = [{
+    Stream chooseStream() { return Stream::h2d; }
+  }];
+  let assemblyFormat = "$stored (`on` `` $stream^)? attr-dict `:` type($value)";
+  let hasVerifier = 1;
+}
+
 //===----------------------------------------------------------------------===//
 // Scheduled: order between streams.
 //===----------------------------------------------------------------------===//
@@ -752,7 +851,7 @@ def Fcdp_ReleaseOp : Fcdp_Op<"release", !listconcat(
     - (C2) The value has no later use and is released once.
     - (C3) `stream`, where given, is not `compute`.
   }];
-  let arguments = (ins Fcdp_FlatState:$value, OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let arguments = (ins Fcdp_Sized:$value, OptionalAttr<Fcdp_StreamAttr>:$stream);
   let assemblyFormat = "$value (`on` `` $stream^)? attr-dict `:` type($value)";
   let hasVerifier = 1;
 }

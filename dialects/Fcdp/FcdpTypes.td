@@ -25,6 +25,24 @@ def Fcdp_TokenType : TypeDef<Fcdp_Dialect, "Token"> {
   let summary = "a point in a stream that other streams can wait for";
 }
 
+def Fcdp_Sized : ConfinedType<AnyRankedTensor,
+    [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
+    "static tensor whose bytes are known", "::mlir::RankedTensorType">;
+def Fcdp_StoredType : TypeDef<Fcdp_Dialect, "Stored"> {
+  let mnemonic = "stored";
+  let summary = "a value of the forward pass in host memory";
+  let description = [{
+    Its parameter is the type of the value: `!fcdp.stored<tensor<8x4xf32>>`. No operator
+    can read it.
+
+    Constraints:
+    - (C1) The value is a static tensor whose bytes an `i64` counts.
+  }];
+  let parameters = (ins "::mlir::RankedTensorType":$tensor);
+  let assemblyFormat = "`<` $tensor `>`";
+  let genVerifyDecl = 1;
+}
+
 def Fcdp_Flat : ConfinedType<1DTensorOf<[AnyFloat]>,
     [CPred<"::fcdp::hasByteSize(::llvm::cast<::mlir::RankedTensorType>($_self))">],
     "flat static tensor of floats", "::mlir::RankedTensorType">;

@@ -38,6 +38,10 @@ LinkBytes fcdp::predictTraffic(Operation *op, MeshOp mesh) {
     copied[kLoadRoute.link] = bytesOf(load.getResult());
   else if (auto store = dyn_cast<CacheStoreOp>(op))
     copied[kStoreRoute.link] = bytesOf(store.getValue());
+  else if (auto load = dyn_cast<LoadValueOp>(op))
+    copied[kLoadRoute.link] = bytesOf(load.getValue());
+  else if (auto store = dyn_cast<StoreValueOp>(op))
+    copied[kStoreRoute.link] = bytesOf(store.getValue());
   return copied;
 }
 
@@ -69,5 +73,6 @@ ArenaArray<uint64_t> fcdp::measureArenas(ModuleOp module) {
     add(op.getBufferAttr());
     add(op.getScratchAttr());
   });
+  module.walk([&](StoreValueOp store) { add(store.getBufferAttr()); });
   return arenas;
 }

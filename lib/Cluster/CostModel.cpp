@@ -56,6 +56,12 @@ private:
   Cost costOf(CacheLoadOp load) const {
     return model.costOfLoad(bytesOf(load.getResult().getType()));
   }
+  Cost costOf(StoreValueOp store) const {
+    return model.costOfStore(bytesOf(store.getValue().getType()));
+  }
+  Cost costOf(LoadValueOp load) const {
+    return model.costOfLoad(bytesOf(load.getValue().getType()));
+  }
   Cost costOf(CastShardOp cast) const {
     double bytes = bytesOf(cast.getResult().getType());
     return inMemory("cast", bytes, bytesOf(cast.getInput().getType()) + bytes);
@@ -169,7 +175,7 @@ double Estimator::getIssueTime(Operation *op, const Cost &cost) const {
   const IssueTimes &issue = cluster.host.issue;
   if (isa<CollectiveOpInterface>(op))
     return issue.transfer;
-  if (isa<CacheStoreOp, CacheLoadOp>(op))
+  if (isa<CacheStoreOp, CacheLoadOp, StoreValueOp, LoadValueOp>(op))
     return issue.getCopy();
   return cost.getTotal() > 0 ? issue.op : 0;
 }

@@ -255,6 +255,24 @@ private:
     table.in = toBuf(*cache.getBuffer());
     table.out = getPlace("out", load.getResult());
   }
+  void add(StoreValueOp store) {
+    auto &table = make<plan::StoreValueT>(plan::OpBody::store_value);
+    table.stream = getStream(store.getStream());
+    table.slot = getSlot(store.getValue());
+    table.out = getHostPlace(store);
+  }
+  void add(DropValueOp drop) {
+    auto &table = make<plan::DropValueT>(plan::OpBody::drop_value);
+    table.slot = getSlot(drop.getValue());
+    table.free = slots.getFreed(op);
+  }
+  void add(LoadValueOp load) {
+    auto &table = make<plan::LoadValueT>(plan::OpBody::load_value);
+    table.stream = getStream(load.getStream());
+    if (auto store = load.getStored().getDefiningOp<StoreValueOp>())
+      table.in = getHostPlace(store);
+    table.slot = getSlot(load.getValue());
+  }
   void add(RecordOp record) {
     auto &table = make<plan::EventT>(plan::OpBody::record);
     if (!record.getEvent())
@@ -324,6 +342,12 @@ private:
     if (BufferAttr place = places.lookup(value))
       return toBuf(place);
     error() << "expected '" << field << "' to have a place in an arena";
+    return {};
+  }
+  plan::Buf getHostPlace(StoreValueOp store) {
+    if (BufferAttr place = store.getBufferAttr())
+      return toBuf(place);
+    error() << "expected a place in host memory; run --fcdp-plan-memory first";
     return {};
   }
   /// Sets the types and the number of elements of a conversion.

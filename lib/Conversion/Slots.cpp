@@ -60,8 +60,15 @@ void SlotTable::addFactor(ModuleOp module, plan::SlotKind kind) {
 LogicalResult SlotTable::add(Operation *call) {
   for (Value operand : call->getOperands()) {
     BufferAttr place = places.lookup(operand);
-    if (!place)
+    if (!place || slots.contains(operand))
       continue;
+    // A load binds its slot to the strides of the value.
+    if (isa_and_present<LoadValueOp>(operand.getDefiningOp())) {
+      slots[operand] = plan.slots.size();
+      if (failed(makePlanned(place, operand.getType(), call)))
+        return failure();
+      continue;
+    }
     FailureOr<int64_t> slot = addPlanned(place, operand.getType(), call);
     if (failed(slot))
       return failure();
@@ -100,16 +107,19 @@ LogicalResult SlotTable::addMembers(PackOp pack) {
 /// Returns the slot of a tensor of `tensorType` in `buffer`.
 FailureOr<int64_t> SlotTable::addPlanned(BufferAttr buffer, Type tensorType,
                                          Operation *op) {
-  auto type = cast<RankedTensorType>(tensorType);
-  auto [it, isNew] = planned.try_emplace({buffer, type}, plan.slots.size());
-  if (!isNew)
-    return it->second;
+  auto [it, isNew] =
+      planned.try_emplace({buffer, tensorType}, plan.slots.size());
+  if (isNew && failed(makePlanned(buffer, tensorType, op)))
+    return failure();
+  return it->second;
+}
+
+LogicalResult SlotTable::makePlanned(BufferAttr buffer, Type tensorType,
+                                     Operation *op) {
   plan::SlotT &slot = append(plan.slots);
   slot.kind = plan::SlotKind::planned;
   slot.buf = std::make_unique<plan::Buf>(toBuf(buffer));
-  if (failed(setType(slot, type, op)))
-    return failure();
-  return it->second;
+  return setType(slot, cast<RankedTensorType>(tensorType), op);
 }
 
 void SlotTable::findLastUses(ArrayRef<Operation *> calls) {

@@ -48,6 +48,8 @@ private:
   mlir::LogicalResult addMembers(PackOp pack);
   mlir::FailureOr<int64_t> addPlanned(BufferAttr buffer, mlir::Type type,
                                       mlir::Operation *op);
+  mlir::LogicalResult makePlanned(BufferAttr buffer, mlir::Type type,
+                                  mlir::Operation *op);
   void findLastUses(llvm::ArrayRef<mlir::Operation *> calls);
 
   plan::PlanT &plan;

@@ -295,6 +295,9 @@ LogicalResult Checker::check() {
           getLossChunk(module).value_or("off"));
   compare(option::Frozen, StringRef(wanted.frozen),
           getFrozen(module).value_or("off"));
+  if (getPhase(module) != Phase::sharded)
+    compare(option::Activations, StringRef(wanted.activations),
+            getActivations(module).value_or("device"));
   compare(option::Wrap, StringRef(wanted.wrap), stringifyWrap(getWrap(module)));
   for (auto [id, check] :
        {std::pair(option::Optimizer, &Checker::checkOptimizer),
@@ -328,7 +331,7 @@ bool fcdp::isPlannedForCluster(const PipelineOptions &options) {
 }
 
 PipelineOptions fcdp::withoutBudget(PipelineOptions options) {
-  if (options.strategy != kAutoStrategy)
+  if (options.strategy != kAutoStrategy && options.activations != "auto")
     options.deviceMemory = options.hostMemory = 0;
   return options;
 }

@@ -18,9 +18,15 @@ void fcdp::buildDecided(OpPassManager &pm) {
   pm.addPass(createCodeWiresPass());
 }
 
-void fcdp::buildScheduled(OpPassManager &pm) {
+void fcdp::buildOrdered(OpPassManager &pm) {
   pm.addPass(createPrefetchPass());
   pm.addPass(createPrefetchAcrossPass());
   pm.addPass(createDelaySumsPass());
+}
+
+void fcdp::buildScheduled(OpPassManager &pm) {
+  buildOrdered(pm);
+  // Values that attributes put into host memory.
+  pm.addPass(createStoreActivationsPass());
   pm.addPass(createSchedulePass());
 }

@@ -12,6 +12,9 @@ namespace fcdp {
 /// still be over all ranks.
 void buildDecided(mlir::OpPassManager &pm);
 
+/// Appends the passes that bring gathers and reductions into their final order.
+void buildOrdered(mlir::OpPassManager &pm);
+
 /// Appends the passes from phase sharded to phase scheduled.
 void buildScheduled(mlir::OpPassManager &pm);
 

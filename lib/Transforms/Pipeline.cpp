@@ -145,7 +145,14 @@ static void buildScheduling(OpPassManager &pm, const PipelineOptions &options,
                             const std::optional<Cluster> &described) {
   pm.addPass(createDecideOverlapPass(
       selectOptions<DecideOverlapPassOptions>(options), described));
-  buildScheduled(pm);
+  buildOrdered(pm);
+  // These run when gathers and reductions are in their final order, which
+  // decides what hides the copies.
+  pm.addPass(createDecideActivationsPass(
+      selectOptions<DecideActivationsPassOptions>(options), described));
+  pm.addPass(createStoreActivationsPass(
+      selectOptions<StoreActivationsPassOptions>(options), described));
+  pm.addPass(createSchedulePass());
   endPhase(pm, createVerifyScheduledPass(), Phase::scheduled, options);
 }
 

@@ -6,6 +6,7 @@
 #include "fcdp/Cluster/Cluster.h"
 #include "fcdp/Cluster/Profile.h"
 #include "fcdp/Support/Units.h"
+#include "fcdp/Transforms/Options/ActivationsSpec.h"
 #include "fcdp/Transforms/Options/FrozenSpec.h"
 #include "fcdp/Transforms/Options/GroupSpec.h"
 #include "fcdp/Transforms/Options/LayoutSpec.h"
@@ -110,6 +111,10 @@ static llvm::Error checkLossScale(StringRef text) {
 
 static llvm::Error checkFrozen(StringRef text) {
   return parseFrozen(text).takeError();
+}
+
+static llvm::Error checkActivations(StringRef text) {
+  return parseActivations(text).takeError();
 }
 
 static llvm::Error checkLossChunk(StringRef text) {
@@ -232,7 +237,8 @@ llvm::Expected<StepOptions> fcdp::readStepOptions(GetOptionText getText) {
 StringRef fcdp::findChoiceForCluster(const PipelineOptions &options) {
   for (auto [name, value] : {std::pair("strategy", &options.strategy),
                              std::pair("collectives", &options.collectives),
-                             std::pair("wire", &options.wire)})
+                             std::pair("wire", &options.wire),
+                             std::pair("activations", &options.activations)})
     if (*value == kAutoStrategy)
       return name;
   return "";

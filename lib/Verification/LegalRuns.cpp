@@ -204,6 +204,24 @@ static LogicalResult verifyPartsApart(const PlanModel &plan) {
       states.push_back(&state);
       part = std::max(part, state.extent.end);
     }
+  // Values that functions store are in the same parts.
+  std::optional<int64_t> ofStates;
+  if (!states.empty())
+    ofStates = StateOp(states.front()->op).getBuffer()->getLocalStride();
+  SmallVector<StoreValueOp> stores;
+  for (const auto &[member, function] : plan.functions)
+    for (auto store : func::FuncOp(function.op).getOps<StoreValueOp>())
+      if (BufferAttr buffer = store.getBufferAttr()) {
+        stores.push_back(store);
+        part = std::max(part, buffer.getOffset() + buffer.getBytes());
+        ofStates = ofStates.value_or(buffer.getLocalStride());
+      }
+  for (StoreValueOp store : stores)
+    if (int64_t stride = store.getBufferAttr().getLocalStride();
+        stride < part || stride != ofStates)
+      return store.emitOpError("expected a local_stride of at least ")
+             << part << " bytes, the same as of all places on the host, got "
+             << stride;
   auto strideOf = [](const StateModel &state) {
     return StateOp(state.op).getBuffer()->getLocalStride();
   };

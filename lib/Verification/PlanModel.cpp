@@ -281,7 +281,8 @@ LogicalResult PlanBuilder::addInstruction(FunctionModel &function,
     instruction.freeRanges = std::move(freeHere->second);
   FlatSymbolRefAttr storage = getStorage(op);
   bool isOurs = storage || isBuffered(op) || isa<StreamedOpInterface>(op) ||
-                isa<ClipGradientsOp, UnscaleGradientsOp>(op);
+                isa<ClipGradientsOp, UnscaleGradientsOp, DropValueOp>(op) ||
+                llvm::any_of(op->getUsers(), llvm::IsaPred<StoreValueOp>);
   auto place = inPlace.find(op);
   if (place != inPlace.end())
     std::tie(instruction.packed, instruction.place) = place->second;

@@ -90,6 +90,9 @@ void PlanRun::enter(const FunctionModel &entered) {
   accesses.assign(entered.buffers.size(), Clock());
   released.assign(entered.buffers.size(), 0);
   inPlace.clear();
+  madeAt.clear();
+  storedAt.clear();
+  storedAs.clear();
   if (!isMicrobatch(entered.role))
     return;
   ++now->batch;
@@ -158,6 +161,7 @@ LogicalResult PlanRun::issue(const PlanInstruction &instruction) {
   if (failed(writeFreeRanges(instruction)) || failed(issueOn(instruction)))
     return failure();
   now->clocks.issue(static_cast<size_t>(instruction.stream), issued.size() - 1);
+  madeAt[instruction.op] = issued.size() - 1;
   return success();
 }
 
@@ -186,6 +190,9 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
       [&](AddOp) { return add(instruction); },
       [&](CacheStoreOp) { return store(instruction); },
       [&](CacheLoadOp) { return load(instruction); },
+      [&](StoreValueOp op) { return storeValue(op); },
+      [&](DropValueOp op) { return dropValue(op); },
+      [&](LoadValueOp) { return loadValue(instruction); },
       [&](ShardUpdateOp) { return update(instruction); },
       [&](OuterDifferenceOp) { return subtract(instruction); },
       [&](OuterUpdateOp) { return synchronize(instruction); },

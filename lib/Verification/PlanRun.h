@@ -84,6 +84,10 @@ private:
   mlir::LogicalResult add(const PlanInstruction &instruction);
   mlir::LogicalResult store(const PlanInstruction &instruction);
   mlir::LogicalResult load(const PlanInstruction &instruction);
+  mlir::LogicalResult storeValue(StoreValueOp store);
+  mlir::LogicalResult dropValue(DropValueOp drop);
+  mlir::LogicalResult loadValue(const PlanInstruction &instruction);
+  Extent getHostExtent(StoreValueOp store) const;
   void fillState(const PlanInstruction &instruction);
   mlir::LogicalResult viewMember(const PlanInstruction &instruction);
   mlir::LogicalResult update(const PlanInstruction &instruction);
@@ -172,6 +176,10 @@ private:
     int32_t content;
   };
   llvm::DenseMap<int32_t, llvm::SmallVector<InPlace>> inPlace;
+  /// The calls whose results are stored, the operations that store them, and
+  /// the content of host memory that these have written.
+  llvm::DenseMap<mlir::Operation *, OpIndex> madeAt, storedAt;
+  llvm::DenseMap<mlir::Operation *, int32_t> storedAs;
 };
 
 } // namespace fcdp

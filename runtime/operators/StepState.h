@@ -12,6 +12,7 @@
 #include "plan/TorchTypes.h"
 
 #include <ATen/core/stack.h>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct StepState {
   /// before.
   std::vector<uint64_t> gathers = {};
   torch::jit::Stack stack = {};
+  /// The strides of the values that are in host memory, by the offset of their
+  /// places there. Values that are contiguous are left out.
+  std::map<uint64_t, std::vector<int64_t>> storedStrides = {};
   /// The device of the tensors that the compute stream works on.
   at::Device device = at::kCPU;
   LossLog losses = {};

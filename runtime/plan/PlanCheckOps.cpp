@@ -105,6 +105,20 @@ private:
   void check(const plan::CacheCopyT &op) const {
     copy(op.in, op.out, 1, ", the bytes of 'in'");
   }
+  void check(const plan::StoreValueT &op) const {
+    transient(".slot", op.slot, "stored");
+    hostRegion(".out", op.out);
+  }
+  void check(const plan::DropValueT &) const {}
+  void check(const plan::LoadValueT &op) const {
+    hostRegion(".in", op.in);
+    const plan::SlotT &target = *plan.slots[op.slot];
+    if (target.kind != plan::SlotKind::planned)
+      failCheck({where, ".slot"}, "slot ", op.slot, " is not planned");
+    if (target.buf->bytes() != op.in.bytes())
+      failCheck({where, ".in.bytes"}, "expected ", target.buf->bytes(),
+                ", the bytes of slot ", op.slot, ", got ", op.in.bytes());
+  }
   void check(const plan::EventT &op) const {
     checkIndex({where, ".event"}, op.event, plan.numEvents, "events");
   }
@@ -113,6 +127,12 @@ private:
   void region(const char *field, const plan::Buf &buf) const {
     checkBuf(plan, {where, field}, buf);
     visit(buf);
+  }
+  void hostRegion(const char *field, const plan::Buf &buf) const {
+    region(field, buf);
+    if (buf.arena() != plan::Arena::host)
+      failCheck({where, field}, "expected host memory, got '",
+                EnumNameArena(buf.arena()), "'");
   }
   void flat(const char *field, const plan::Buf &buf, uint64_t elements,
             plan::DType dtype) const {

@@ -25,6 +25,11 @@ bool StepPlan::codesMessages() const {
 }
 
 std::string operationKind(const plan::OpT &op) {
+  // Profiles do not distinguish what a copy is of.
+  if (op.body.type == plan::OpBody::store_value)
+    return "cache_store";
+  if (op.body.type == plan::OpBody::load_value)
+    return "cache_load";
   std::string kind = plan::EnumNameOpBody(op.body.type);
   if (plan::Wire wire = wireOf(op); wire != plan::Wire::raw)
     kind += std::string("_") + plan::EnumNameWire(wire);

@@ -316,6 +316,8 @@ StepPlan::HostPart StepPlan::hostPart(Place place) const {
   for (const auto &op : ops)
     if (const auto *copy = op->body.Ascache_store())
       add(copy->out);
+    else if (const auto *store = op->body.Asstore_value())
+      add(store->out);
   return part.begin < part.end ? part : HostPart{};
 }
 

@@ -32,5 +32,11 @@ std::unique_ptr<mlir::Pass> createDecidePass(DecidePassOptions options,
 std::unique_ptr<mlir::Pass>
 createDecideOverlapPass(DecideOverlapPassOptions options,
                         std::optional<Cluster> described);
+std::unique_ptr<mlir::Pass>
+createDecideActivationsPass(DecideActivationsPassOptions options,
+                            std::optional<Cluster> described);
+std::unique_ptr<mlir::Pass>
+createStoreActivationsPass(StoreActivationsPassOptions options,
+                           std::optional<Cluster> described);
 
 } // namespace fcdp

@@ -8,6 +8,7 @@ include "fcdp/Transforms/RecomputePasses.td"
 include "fcdp/Transforms/ShardPasses.td"
 include "fcdp/Transforms/DecidePasses.td"
 include "fcdp/Transforms/SchedulePasses.td"
+include "fcdp/Transforms/ActivationPasses.td"
 include "fcdp/Transforms/MemoryPasses.td"
 include "fcdp/Transforms/VerifyPasses.td"
 

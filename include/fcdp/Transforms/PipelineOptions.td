@@ -58,6 +58,11 @@ def Remat : PipelineOption<
   "recomputes nothing, 'unit' recomputes all but the values that one unit, such as a "
   "block, passes to the next, and a number of bytes recomputes as little as possible so "
   "that at most that many bytes are kept from the forward pass">;
+def Activations : PipelineOption<
+  "activations", "activations", CheckedBy<"checkActivations">, "\"device\"", "device|host|auto", "device",
+  "selects the memory in which values of the forward pass wait for the backward pass: 'device' "
+  "keeps them on the device, 'host' keeps those in host memory whose copies there and back are "
+  "expected to be hidden by compute, and 'auto' only as many as the device's memory demands">;
 def Nodes : PipelineOption<
   "nodes", "nodes", AtLeast<1>, "1", "N", "the cluster's number, or 1 without a cluster",
   "sets the number of nodes">;

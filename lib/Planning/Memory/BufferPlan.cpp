@@ -4,6 +4,7 @@
 
 #include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
+#include "fcdp/Planning/Memory/HostValues.h"
 #include "fcdp/Planning/Memory/MemoryRanges.h"
 #include "fcdp/Planning/Memory/SharedArena.h"
 #include "llvm/Support/MathExtras.h"
@@ -103,6 +104,14 @@ StatePlan fcdp::planStates(ModuleOp module) {
   for (auto state : module.getOps<StateOp>())
     if (getOwner(state.getArena()) == CopyOwner::node)
       parts[state.getArena()] += sizeOf(state);
+  HostValues values = planHostValues(module);
+  const int64_t hostStates = parts[Arena::host];
+  parts[Arena::host] += values.bytes;
+  for (auto [op, offset] : values.offsets)
+    plan.stored[op] = BufferAttr::get(
+        module.getContext(), Arena::host, hostStates + offset,
+        byteSize(StoreValueOp(op).getValue().getType()), /*node_stride=*/0,
+        /*local_stride=*/parts[Arena::host]);
   auto place = [&](StateOp state, int64_t &end) {
     plan.places[state.getSymNameAttr()] =
         BufferAttr::get(module.getContext(), state.getArena(), end,

@@ -46,6 +46,8 @@ MemoryUse fcdp::getMemoryUse(StateRole role) {
 }
 
 static MemoryUse classify(Operation *op) {
+  if (isa<LoadValueOp>(op))
+    return MemoryUse::Activations;
   auto load = dyn_cast<CacheLoadOp>(op);
   bool isGradient = !isa<FetchOpInterface>(op) || (load && load.isOfGradient());
   return isGradient ? MemoryUse::Gradients : MemoryUse::Gathered;

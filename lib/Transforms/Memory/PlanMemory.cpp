@@ -56,6 +56,8 @@ void PlanMemoryPass::runOnOperation() {
   for (auto state : module.getOps<StateOp>())
     state.setBufferAttr(
         plans.getStates().places.lookup(state.getSymNameAttr()));
+  for (auto [op, buffer] : plans.getStates().stored)
+    StoreValueOp(op).setBufferAttr(buffer);
   for (auto function : module.getOps<func::FuncOp>()) {
     const BufferPlan &plan = **plans.lookup(function);
     for (auto [op, buffer] : plan.places)

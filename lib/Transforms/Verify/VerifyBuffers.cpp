@@ -43,6 +43,9 @@ static LogicalResult verifyOp(BufferedOpInterface op) {
 }
 
 static LogicalResult verifyFunction(func::FuncOp function) {
+  for (auto store : function.getOps<StoreValueOp>())
+    if (!store.getBufferAttr())
+      return store.emitOpError("expected a buffer");
   for (auto op : function.getOps<BufferedOpInterface>())
     if (failed(verifyOp(op)))
       return failure();

@@ -24,8 +24,10 @@ std::string activityOf(const plan::OpT &op) {
     return isOverNodes(reduce->axis) ? "inter reduce" : "intra reduce";
   switch (op.body.type) {
   case plan::OpBody::cache_store:
+  case plan::OpBody::store_value:
     return "host store";
   case plan::OpBody::cache_load:
+  case plan::OpBody::load_value:
     return "host load";
   case plan::OpBody::shard_update:
   case plan::OpBody::clip_gradients:

@@ -19,6 +19,8 @@ struct StatePlan {
   /// The offset of the buffers that are in flight when a function ends, after
   /// the prefetched states.
   int64_t lateBegin = 0;
+  /// The host memory of each operation that stores a value.
+  llvm::MapVector<mlir::Operation *, BufferAttr> stored;
 };
 StatePlan planStates(mlir::ModuleOp module);
 

@@ -343,3 +343,25 @@ func.func @planned(%g: tensor<3x4xbf16>, %flying: !fcdp.token) -> !fcdp.token {
 }
 
 }
+
+// CHECK-LABEL: func.func @stored
+func.func @stored(%x: tensor<8x4xi64>) {
+  // CHECK: %[[Y:.*]] = aten.call
+  %y = aten.call "aten.neg.default"(self = %x) {fcdp.on_host = array<i64: 0>} : (tensor<8x4xi64>) -> tensor<8x4xi64>
+  // CHECK: %[[S:.*]] = fcdp.store_value %[[Y]] : tensor<8x4xi64>
+  %s = fcdp.store_value %y : tensor<8x4xi64>
+  // CHECK: fcdp.drop_value %[[Y]] stored %[[S]] : tensor<8x4xi64>
+  fcdp.drop_value %y stored %s : tensor<8x4xi64>
+  // CHECK: fcdp.load_value %[[S]] : tensor<8x4xi64>
+  %1 = fcdp.load_value %s : tensor<8x4xi64>
+  // CHECK: %[[Z:.*]] = aten.call
+  %z = aten.call "aten.neg.default"(self = %x) : (tensor<8x4xi64>) -> tensor<8x4xi64>
+  // CHECK: %[[T:.*]] = fcdp.store_value %[[Z]] on d2h {buffer = #fcdp.buffer<arena = host, offset = 256, bytes = 256, local_stride = 512>} : tensor<8x4xi64>
+  %t = fcdp.store_value %z on d2h {buffer = #fcdp.buffer<arena = host, offset = 256, bytes = 256, local_stride = 512>} : tensor<8x4xi64>
+  fcdp.drop_value %z stored %t : tensor<8x4xi64>
+  // CHECK: %[[AGAIN:.*]] = fcdp.load_value %[[T]] on h2d {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 256>} : tensor<8x4xi64>
+  %2 = fcdp.load_value %t on h2d {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 256>} : tensor<8x4xi64>
+  // CHECK: fcdp.release %[[AGAIN]] : tensor<8x4xi64>
+  fcdp.release %2 : tensor<8x4xi64>
+  return
+}

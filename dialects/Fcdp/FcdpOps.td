@@ -705,13 +705,13 @@ def Fcdp_StoreValueOp : Fcdp_Op<"store_value", !listconcat(
 
     Constraints:
     - (C1) The value is a result of a call, and no other operation stores it.
-    - (C2) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
-    - (C3) `buffer`, where given, is host memory for the value, in a part for each rank
+    - (C2) `stream` is given from the scheduled phase on, `place` in the planned phase.
+    - (C3) `place`, where given, is host memory for the value, in a part for each rank
       of a node.
     - (C4) One `fcdp.drop_value` drops the value.
   }];
   let arguments = (ins Fcdp_Sized:$value, OptionalAttr<Fcdp_StreamAttr>:$stream,
-                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+                       OptionalAttr<Fcdp_BufferAttr>:$place);
   let results = (outs Res<Fcdp_StoredType, "", [MemAlloc<HostCache>]>:$stored);
   let extraClassDeclaration = [{
     Stream chooseStream() { return Stream::d2h; }

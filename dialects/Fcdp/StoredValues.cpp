@@ -25,12 +25,12 @@ LogicalResult StoreValueOp::verify() {
       diag.attachNote(user->getLoc()) << "also stored here";
       return diag;
     }
-  BufferAttr buffer = getBufferAttr();
+  BufferAttr buffer = getPlaceAttr();
   int64_t bytes = byteSize(getValue().getType());
   if (buffer && (buffer.getArena() != Arena::host || // C3
                  buffer.getBytes() != bytes || buffer.getNodeStride() != 0 ||
                  buffer.getLocalStride() < buffer.getOffset() + bytes))
-    return emitOpError("expected a buffer of ")
+    return emitOpError("expected a place of ")
            << bytes << " bytes in the rank's part of host memory, got "
            << buffer;
   if (int64_t drops = llvm::count_if(getStored().getUsers(),

@@ -73,6 +73,6 @@ ArenaArray<uint64_t> fcdp::measureArenas(ModuleOp module) {
     add(op.getBufferAttr());
     add(op.getScratchAttr());
   });
-  module.walk([&](StoreValueOp store) { add(store.getBufferAttr()); });
+  module.walk([&](StoreValueOp store) { add(store.getPlaceAttr()); });
   return arenas;
 }

@@ -345,7 +345,7 @@ private:
     return {};
   }
   plan::Buf getHostPlace(StoreValueOp store) {
-    if (BufferAttr place = store.getBufferAttr())
+    if (BufferAttr place = store.getPlaceAttr())
       return toBuf(place);
     error() << "expected a place in host memory; run --fcdp-plan-memory first";
     return {};

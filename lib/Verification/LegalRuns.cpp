@@ -211,13 +211,13 @@ static LogicalResult verifyPartsApart(const PlanModel &plan) {
   SmallVector<StoreValueOp> stores;
   for (const auto &[member, function] : plan.functions)
     for (auto store : func::FuncOp(function.op).getOps<StoreValueOp>())
-      if (BufferAttr buffer = store.getBufferAttr()) {
+      if (BufferAttr buffer = store.getPlaceAttr()) {
         stores.push_back(store);
         part = std::max(part, buffer.getOffset() + buffer.getBytes());
         ofStates = ofStates.value_or(buffer.getLocalStride());
       }
   for (StoreValueOp store : stores)
-    if (int64_t stride = store.getBufferAttr().getLocalStride();
+    if (int64_t stride = store.getPlaceAttr().getLocalStride();
         stride < part || stride != ofStates)
       return store.emitOpError("expected a local_stride of at least ")
              << part << " bytes, the same as of all places on the host, got "

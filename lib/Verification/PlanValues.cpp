@@ -15,14 +15,14 @@ static constexpr size_t kCompute = static_cast<size_t>(Stream::compute);
 /// Returns the place in the part of local rank 0. The parts of the others have
 /// the same layout.
 Extent PlanRun::getHostExtent(StoreValueOp store) const {
-  BufferAttr buffer = store.getBufferAttr();
+  BufferAttr buffer = store.getPlaceAttr();
   return {buffer.getOffset(), buffer.getOffset() + buffer.getBytes()};
 }
 
 /// Checks that the copy begins when compute has made the value.
 LogicalResult PlanRun::storeValue(StoreValueOp store) {
-  if (!store.getBufferAttr())
-    return emitError() << "expected a buffer; run --fcdp-verify-planned";
+  if (!store.getPlaceAttr())
+    return emitError() << "expected a place; run --fcdp-verify-planned";
   auto stream = static_cast<size_t>(current->stream);
   OpIndex made = madeAt.lookup(store.getValue().getDefiningOp());
   if (!made || !now->clocks.isOrdered(stream, kCompute, made)) {

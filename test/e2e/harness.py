@@ -74,6 +74,7 @@ class Config:
     loss_scale: bool = False
     loss_weight: str = ""
     loss_chunk: str = ""
+    activations: str = ""
     wire: str = ""
     reduce_wire: str = ""
     outer: str = ""
@@ -91,7 +92,7 @@ class Config:
         remat = self.remat and f"-remat-{self.remat}"
         layout = "" if self.layout == "flat" else f"-{self.layout.strip('>').replace('<', '')}"
         merged = f"-b{self.bucket_bytes}" if self.bucket_bytes else ""
-        cluster = self.cluster and f"-{self.cluster}-{self.device_memory}"
+        cluster = self.cluster and f"-{Path(self.cluster).stem}-{self.device_memory}"
         mesh = f"{self.nodes}x{self.local}"
         groups = "".join(f"-g{hashlib.sha256(group.encode()).hexdigest()[:8]}" for group in self.groups)
         master = self.master and f"-master-{self.master}"
@@ -99,6 +100,7 @@ class Config:
         scale = "-scaled" if self.loss_scale else ""
         scale += self.loss_weight and f"-weighted-{self.loss_weight}"
         scale += self.loss_chunk and f"-chunk{self.loss_chunk}"
+        scale += self.activations and f"-act{self.activations}"
         wires = (self.wire and f"-{self.wire}") + (self.reduce_wire and f"-{self.reduce_wire}")
         wires += self.outer and f"-outer{self.outer}".replace(",", "-").replace("=", "")
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
@@ -243,6 +245,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *(["--loss-scale=on"] if config.loss_scale else []),
         *([f"--loss-weight={config.loss_weight}"] if config.loss_weight else []),
         *([f"--loss-chunk={config.loss_chunk}"] if config.loss_chunk else []),
+        *([f"--activations={config.activations}"] if config.activations else []),
         "-o",
         out,
     ]

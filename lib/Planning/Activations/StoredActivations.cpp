@@ -121,12 +121,16 @@ void StoredActivations::erase(ArrayRef<bool> chosen) const {
 }
 
 /// Lets the uses of a saved value read `loaded`. Views of the value are made
-/// again from it.
+/// again from it, each right before its first use: compute waits for the load
+/// there.
 void StoredActivations::replace(const SavedValue &saved, Value loaded) {
   IRMapping mapping;
   mapping.map(saved.value, loaded);
   OpBuilder builder(function.getContext());
-  builder.setInsertionPointAfterValue(loaded);
+  SmallVector<OpOperand *> uses(saved.uses);
+  llvm::sort(uses, [&](OpOperand *a, OpOperand *b) {
+    return positions.lookup(a->getOwner()) < positions.lookup(b->getOwner());
+  });
   SmallVector<Operation *> old;
   auto remake = [&](auto &&remake, Value view) -> Value {
     if (Value known = mapping.lookupOrNull(view))
@@ -137,8 +141,10 @@ void StoredActivations::replace(const SavedValue &saved, Value loaded) {
     old.push_back(op);
     return mapping.lookup(view);
   };
-  for (OpOperand *use : saved.uses)
+  for (OpOperand *use : uses) {
+    builder.setInsertionPoint(use->getOwner());
     use->set(remake(remake, use->get()));
+  }
   // The last one first, because it reads the others.
   for (Operation *view : llvm::reverse(old))
     if (view->use_empty())

@@ -57,7 +57,7 @@ void PlanMemoryPass::runOnOperation() {
     state.setBufferAttr(
         plans.getStates().places.lookup(state.getSymNameAttr()));
   for (auto [op, buffer] : plans.getStates().stored)
-    StoreValueOp(op).setBufferAttr(buffer);
+    StoreValueOp(op).setPlaceAttr(buffer);
   for (auto function : module.getOps<func::FuncOp>()) {
     const BufferPlan &plan = **plans.lookup(function);
     for (auto [op, buffer] : plan.places)

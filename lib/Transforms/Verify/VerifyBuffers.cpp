@@ -44,8 +44,8 @@ static LogicalResult verifyOp(BufferedOpInterface op) {
 
 static LogicalResult verifyFunction(func::FuncOp function) {
   for (auto store : function.getOps<StoreValueOp>())
-    if (!store.getBufferAttr())
-      return store.emitOpError("expected a buffer");
+    if (!store.getPlaceAttr())
+      return store.emitOpError("expected a place");
   for (auto op : function.getOps<BufferedOpInterface>())
     if (failed(verifyOp(op)))
       return failure();

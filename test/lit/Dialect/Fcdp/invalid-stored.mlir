@@ -24,8 +24,8 @@ func.func @store_value_c1_twice(%x: tensor<8x4xf32>) {
 
 func.func @store_value_c3_arena(%x: tensor<8x4xf32>) {
   %y = aten.call "aten.neg.default"(self = %x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
-  // expected-error@+1 {{expected a buffer of 128 bytes in the rank's part of host memory, got #fcdp.buffer}}
-  %s = fcdp.store_value %y {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 128, local_stride = 128>} : tensor<8x4xf32>
+  // expected-error@+1 {{expected a place of 128 bytes in the rank's part of host memory, got #fcdp.buffer}}
+  %s = fcdp.store_value %y {place = #fcdp.buffer<arena = device, offset = 0, bytes = 128, local_stride = 128>} : tensor<8x4xf32>
   fcdp.drop_value %y stored %s : tensor<8x4xf32>
   return
 }
@@ -34,8 +34,8 @@ func.func @store_value_c3_arena(%x: tensor<8x4xf32>) {
 
 func.func @store_value_c3_bytes(%x: tensor<8x4xf32>) {
   %y = aten.call "aten.neg.default"(self = %x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
-  // expected-error@+1 {{expected a buffer of 128 bytes in the rank's part of host memory, got #fcdp.buffer}}
-  %s = fcdp.store_value %y {buffer = #fcdp.buffer<arena = host, offset = 0, bytes = 64, local_stride = 128>} : tensor<8x4xf32>
+  // expected-error@+1 {{expected a place of 128 bytes in the rank's part of host memory, got #fcdp.buffer}}
+  %s = fcdp.store_value %y {place = #fcdp.buffer<arena = host, offset = 0, bytes = 64, local_stride = 128>} : tensor<8x4xf32>
   fcdp.drop_value %y stored %s : tensor<8x4xf32>
   return
 }
@@ -44,8 +44,8 @@ func.func @store_value_c3_bytes(%x: tensor<8x4xf32>) {
 
 func.func @store_value_c3_part(%x: tensor<8x4xf32>) {
   %y = aten.call "aten.neg.default"(self = %x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
-  // expected-error@+1 {{expected a buffer of 128 bytes in the rank's part of host memory, got #fcdp.buffer}}
-  %s = fcdp.store_value %y {buffer = #fcdp.buffer<arena = host, offset = 64, bytes = 128, local_stride = 128>} : tensor<8x4xf32>
+  // expected-error@+1 {{expected a place of 128 bytes in the rank's part of host memory, got #fcdp.buffer}}
+  %s = fcdp.store_value %y {place = #fcdp.buffer<arena = host, offset = 64, bytes = 128, local_stride = 128>} : tensor<8x4xf32>
   fcdp.drop_value %y stored %s : tensor<8x4xf32>
   return
 }
@@ -54,8 +54,8 @@ func.func @store_value_c3_part(%x: tensor<8x4xf32>) {
 
 func.func @store_value_c3_node(%x: tensor<8x4xf32>) {
   %y = aten.call "aten.neg.default"(self = %x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
-  // expected-error@+1 {{expected a buffer of 128 bytes in the rank's part of host memory, got #fcdp.buffer}}
-  %s = fcdp.store_value %y {buffer = #fcdp.buffer<arena = host, offset = 0, bytes = 128, node_stride = 128, local_stride = 128>} : tensor<8x4xf32>
+  // expected-error@+1 {{expected a place of 128 bytes in the rank's part of host memory, got #fcdp.buffer}}
+  %s = fcdp.store_value %y {place = #fcdp.buffer<arena = host, offset = 0, bytes = 128, node_stride = 128, local_stride = 128>} : tensor<8x4xf32>
   fcdp.drop_value %y stored %s : tensor<8x4xf32>
   return
 }

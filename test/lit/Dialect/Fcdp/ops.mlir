@@ -356,8 +356,8 @@ func.func @stored(%x: tensor<8x4xi64>) {
   %1 = fcdp.load_value %s : tensor<8x4xi64>
   // CHECK: %[[Z:.*]] = aten.call
   %z = aten.call "aten.neg.default"(self = %x) : (tensor<8x4xi64>) -> tensor<8x4xi64>
-  // CHECK: %[[T:.*]] = fcdp.store_value %[[Z]] on d2h {buffer = #fcdp.buffer<arena = host, offset = 256, bytes = 256, local_stride = 512>} : tensor<8x4xi64>
-  %t = fcdp.store_value %z on d2h {buffer = #fcdp.buffer<arena = host, offset = 256, bytes = 256, local_stride = 512>} : tensor<8x4xi64>
+  // CHECK: %[[T:.*]] = fcdp.store_value %[[Z]] on d2h {place = #fcdp.buffer<arena = host, offset = 256, bytes = 256, local_stride = 512>} : tensor<8x4xi64>
+  %t = fcdp.store_value %z on d2h {place = #fcdp.buffer<arena = host, offset = 256, bytes = 256, local_stride = 512>} : tensor<8x4xi64>
   fcdp.drop_value %z stored %t : tensor<8x4xi64>
   // CHECK: %[[AGAIN:.*]] = fcdp.load_value %[[T]] on h2d {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 256>} : tensor<8x4xi64>
   %2 = fcdp.load_value %t on h2d {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 256>} : tensor<8x4xi64>

@@ -18,6 +18,7 @@
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Options/WireSpec.h"
 #include "fcdp/Transforms/Options/WrapSpec.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include "llvm/ADT/StringExtras.h"
 

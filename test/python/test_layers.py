@@ -30,6 +30,7 @@ COMPILER = """
     lib/Planning/Loss
     lib/Planning/Residency
     lib/Planning/Overlap
+    lib/Planning/Activations
     lib/Verification
     lib/Transforms/Passes
     lib/Transforms/Options
@@ -41,6 +42,7 @@ COMPILER = """
     lib/Transforms/Shard
     lib/Transforms/Decide
     lib/Transforms/Schedule
+    lib/Transforms/Activations
     lib/Transforms/Memory
     lib/Transforms/Pipeline
     lib/Conversion

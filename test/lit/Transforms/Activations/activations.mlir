@@ -37,8 +37,7 @@
 // RUN: fcdp-opt %t/given.mlir --fcdp-decide-activations="activations=host cluster=cpu" --fcdp-store-activations=cluster=cpu | FileCheck %s --check-prefix=KEPT
 // KEPT-NOT: fcdp.store_value
 
-// Where the copies cannot be hidden, or are mostly latency, 'host' stores nothing, and says so. 'auto' stores
-// nothing if the step fits.
+// If the copies cannot be hidden, 'host' stores nothing, and says so.
 // DEFINE: %{decide} = fcdp-opt %t/step.mlir --remarks-filter="fcdp-decide-activations" --remark-format=emitRemark -o /dev/null
 // RUN: %edit %fcdp_src_root/cluster/cpu.yaml --replace "3.5e9" "1e6" > %t/slow.yaml
 // RUN: %{decide} --fcdp-decide-activations="activations=host cluster=%t/slow.yaml" 2>&1 | FileCheck %s --check-prefix=SLOW

@@ -105,13 +105,13 @@ StatePlan fcdp::planStates(ModuleOp module) {
     if (getOwner(state.getArena()) == CopyOwner::node)
       parts[state.getArena()] += sizeOf(state);
   HostValues values = planHostValues(module);
-  const int64_t hostStates = parts[Arena::host];
-  parts[Arena::host] += values.bytes;
+  const int64_t hostStates = parts[kStoredArena];
+  parts[kStoredArena] += values.bytes;
   for (auto [op, offset] : values.offsets)
     plan.stored[op] = BufferAttr::get(
-        module.getContext(), Arena::host, hostStates + offset,
+        module.getContext(), kStoredArena, hostStates + offset,
         byteSize(StoreValueOp(op).getValue().getType()), /*node_stride=*/0,
-        /*local_stride=*/parts[Arena::host]);
+        /*local_stride=*/parts[kStoredArena]);
   auto place = [&](StateOp state, int64_t &end) {
     plan.places[state.getSymNameAttr()] =
         BufferAttr::get(module.getContext(), state.getArena(), end,

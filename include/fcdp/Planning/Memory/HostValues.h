@@ -6,6 +6,9 @@
 
 namespace fcdp {
 
+/// The arena of stored values.
+inline constexpr Arena kStoredArena = Arena::host;
+
 /// The places of stored values in a rank's part of the host arena, after its
 /// states.
 struct HostValues {

@@ -506,16 +506,34 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
         with #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>
     ```
 
+    With `piece`, only elements `begin` to `end` of the shard are updated. The states
+    are pieces that were loaded from host memory, and that the update changes in their
+    memory: the optimizer's in its order, then `master`.
+
+    ```mlir
+    fcdp.shard_update @bucket.fc piece 0 to 8 states(%m, %v : tensor<8xf32>, tensor<8xf32>) scale 2.5e-01
+        with #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>
+    ```
+
     Constraints:
     - (C1) `target` is a trainable parameter or bucket.
     - (C2) The optimizer can update all parameters, and a bucket has the layout that
       it needs and its `max_side`.
+    - (C3) `begin` and `end` are given together, for a bucket whose `states` are in
+      `host` memory. They are in the shard, `begin` is below `end`, and the optimizer can
+      update this piece alone.
+    - (C4) `states` have the types of the pieces of the states that the update
+      changes. There are none without `begin`.
   }];
   let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<Accumulator>,
                            MemRead<State>, MemWrite<State>]>:$target,
+                       OptionalAttr<I64Attr>:$begin, OptionalAttr<I64Attr>:$end,
+                       Arg<Variadic<Fcdp_FlatState>, "", [MemRead<Pool>, MemWrite<Pool>]>:$states,
                        F64Attr:$scale, Fcdp_OptimizerAttr:$optimizer);
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
+    /// Returns whether it updates a piece of the shard.
+    bool isOfPiece() { return getBeginAttr() != nullptr; }
     ::fcdp::OptimizerAttrInterface getSettings() {
       return ::llvm::cast<::fcdp::OptimizerAttrInterface>(getOptimizer());
     }
@@ -523,7 +541,19 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
     /// results, which it does for one after another.
     int64_t getScratchBytes();
   }];
-  let assemblyFormat = "$target `scale` $scale `with` $optimizer attr-dict";
+  let assemblyFormat = [{
+    $target (`piece` $begin^ `to` $end `states` `(` $states `:` type($states) `)`)?
+    `scale` $scale `with` $optimizer attr-dict
+  }];
+  let builders = [OpBuilder<(ins "::llvm::StringRef":$target,
+                                 "::llvm::APFloat":$scale,
+                                 "::mlir::Attribute":$optimizer), [{
+    build($_builder, $_state,
+          ::mlir::FlatSymbolRefAttr::get($_builder.getContext(), target),
+          /*begin=*/::mlir::IntegerAttr(), /*end=*/::mlir::IntegerAttr(),
+          /*states=*/::mlir::ValueRange(),
+          $_builder.getF64FloatAttr(scale.convertToDouble()), optimizer);
+  }]>];
 }
 
 def Fcdp_UnscaleGradientsOp : Fcdp_Op<"unscale_gradients", !listconcat(
@@ -781,6 +811,65 @@ def Fcdp_LoadValueOp : Fcdp_Op<"load_value", !listconcat(
   }];
   let assemblyFormat = "$stored (`on` `` $stream^)? attr-dict `:` type($value)";
   let hasVerifier = 1;
+}
+
+def Fcdp_StateLoadOp : Fcdp_UserOp<"state_load", !listconcat(
+    [StreamedOpInterface, BufferedOpInterface, StorageOpInterface,
+     Fcdp_Work<"copy">], FromSharded)> {
+  let summary = "load a piece of an optimizer's state from host memory";
+  let description = [{
+    `begin` is the first element of the piece in the state. The piece is updated in its
+    memory on the device, and `fcdp.state_store` writes it back.
+
+    Example:
+    ```mlir
+    %m = fcdp.state_load @bucket.fc.exp_avg at 8 : tensor<8xf32>
+    ```
+
+    Constraints:
+    - (C1) `source` is a state in host memory that the optimizer updates.
+    - (C2) The piece is in the state and has its element type.
+    - (C3) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
+  }];
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<HostCache>]>:$source,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$begin,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream,
+                       OptionalAttr<Fcdp_BufferAttr>:$buffer);
+  let results = (outs Res<Fcdp_FlatState, "", [MemAlloc<Pool>]>:$result);
+  let extraClassDeclaration = [{
+    Stream chooseStream() { return Stream::h2d; }
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
+  }];
+  let assemblyFormat = [{
+    $source `at` $begin (`on` `` $stream^)? attr-dict `:` type($result)
+  }];
+}
+
+def Fcdp_StateStoreOp : Fcdp_UserOp<"state_store", !listconcat(
+    [StreamedOpInterface, StorageOpInterface, Fcdp_Work<"copy">], FromSharded)> {
+  let summary = "store an updated piece of an optimizer's state in host memory";
+  let description = [{
+    Example:
+    ```mlir
+    fcdp.state_store %m to @bucket.fc.exp_avg at 8 : tensor<8xf32>
+    ```
+
+    Constraints:
+    - (C1) `target` is a state in host memory that the optimizer updates.
+    - (C2) The piece is in the state and has its element type.
+    - (C3) `stream` is given from the scheduled phase on.
+  }];
+  let arguments = (ins Fcdp_FlatState:$value,
+                       Arg<FlatSymbolRefAttr, "", [MemWrite<HostCache>]>:$target,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$begin,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let extraClassDeclaration = [{
+    Stream chooseStream() { return Stream::d2h; }
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
+  }];
+  let assemblyFormat = [{
+    $value `to` $target `at` $begin (`on` `` $stream^)? attr-dict `:` type($value)
+  }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -182,6 +182,10 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     `outer` is the fragment of outer steps that contains the bucket. Between outer steps
     each node then has its own parameters: gradients are reduced only within the node.
 
+    `states` is the memory of the states that the optimizer updates (default: `device`).
+    In `host` memory each rank has them in its part. The update loads them in pieces of
+    at most `piece` elements (default: the shard), and stores them again.
+
     `max_side` is the longest side of a matrix for which the bucket has states that are
     squares of sides (default: 0, no side).
 
@@ -223,6 +227,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     - (C15) `outer` is not negative. It needs a trainable bucket with `sharding node` whose
       `collectives` are not `flat` and whose `accumulation` is `sharded` or `full`.
     - (C16) `max_side` is from 0 to 1,000,000, in a trainable bucket.
+    - (C17) `states` are of a trainable bucket, and `host` is of one without `outer`.
+      `piece` is given for `host` alone, and is a positive multiple of 256.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
@@ -236,7 +242,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
                        OptionalAttr<Fcdp_CollectivesAttr>:$collectives,
                        OptionalAttr<Fcdp_WireAttr>:$gather_wire,
                        OptionalAttr<Fcdp_WireAttr>:$reduce_wire,
-                       OptionalAttr<I64Attr>:$outer, OptionalAttr<I64Attr>:$max_side,
+                       OptionalAttr<I64Attr>:$outer, OptionalAttr<Fcdp_ArenaAttr>:$states,
+                       OptionalAttr<I64Attr>:$piece, OptionalAttr<I64Attr>:$max_side,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
@@ -246,6 +253,7 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     (`accumulation` `` $accumulation^)? (`collectives` `` $collectives^)?
     (`gather_wire` `` $gather_wire^)?
     (`reduce_wire` `` $reduce_wire^)? (`outer` $outer^)?
+    (`states` `` $states^)? (`piece` $piece^)?
     (`max_side` $max_side^)? `members` custom<Members>($members) attr-dict
   }];
   // A bucket on which nothing is decided.
@@ -257,7 +265,7 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     build($_builder, $_state, name, unit, elements, storage, wire, reduce, master,
       trainable, Sharding::world, layout, /*residency=*/{}, /*carry=*/{},
       /*accumulation=*/{}, /*collectives=*/{}, /*gather_wire=*/{}, /*reduce_wire=*/{},
-      /*outer=*/{}, max_side, members);
+      /*outer=*/{}, /*states=*/{}, /*piece=*/{}, max_side, members);
   }]>];
   let hasVerifier = 1;
 }
@@ -284,7 +292,8 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
     - (C1) The bucket exists and has at most one state of each role. The second
       part is checked if the module has a phase.
     - (C2) The type is flat; `cache`, `host_grad`, `residual`, `outer` and
-      `outer_momentum` are in `host` memory, all others in `device` memory.
+      `outer_momentum` are in `host` memory. States that the optimizer updates may be
+      there if the bucket's `states` are. All others are in `device` memory.
     - (C3) `cache` has one node slice (elements / local ranks) in the wire type,
       `resident` a node slice or the whole bucket in that type, and `prefetched` the
       whole bucket in that type. `node_grad`, `host_grad`, `residual`, `outer` and

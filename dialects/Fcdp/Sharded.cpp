@@ -3,6 +3,7 @@
 // Defines the verifiers of collectives, host-cache copies and the optimizer.
 // BufferedOpInterface verifies buffers.
 
+#include "dialects/Fcdp/StatePieces.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Support/CheckedArithmetic.h"
@@ -340,7 +341,7 @@ LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
              << parameter.getSymName() << " of type " << parameter.getType();
   auto bucket = dyn_cast<BucketOp>(*target);
   if (!bucket)
-    return success();
+    return verifyPiece(*this, bucket);
   Attribute needed = getSettings().getNeededLayout();
   if (needed && bucket.getLayoutAttr() != needed) // C2
     return emitOpError("expected a bucket with the layout ")
@@ -351,7 +352,7 @@ LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
       side != found) // C2
     return emitOpError("expected a bucket with the 'max_side' ")
            << side << " of '" << getSettings().getName() << "', got " << found;
-  return success();
+  return verifyPiece(*this, bucket);
 }
 
 int64_t ShardUpdateOp::getScratchBytes() {

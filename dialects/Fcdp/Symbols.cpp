@@ -3,6 +3,7 @@
 // Defines the verifiers of the symbols of a module.
 
 #include "dialects/Fcdp/Fcdp.h"
+#include "dialects/Fcdp/StateRoles.h"
 #include "dialects/Fcdp/Tiers.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -172,6 +173,15 @@ LogicalResult BucketOp::verify() {
       side && (*side < 0 || *side > kMostSide || !getTrainable()))
     return emitOpError("expected 'max_side' from 0 to ")
            << kMostSide << " in a trainable bucket, got " << *side;
+  bool isOnHost = getStates() == Arena::host;
+  if (getStates() && (!getTrainable() || (isOnHost && getOuter()))) // C17
+    return emitOpError("expected 'states' in a trainable bucket, without "
+                       "'outer' if they are in 'host' memory, got '")
+           << stringifyArena(*getStates()) << "'";
+  if (std::optional<int64_t> piece = getPiece();
+      piece && (!isOnHost || *piece <= 0 || *piece % kStateBlock != 0)) // C17
+    return emitOpError("expected a 'piece' of a multiple of ")
+           << kStateBlock << " elements, with 'states host', got " << *piece;
   if (failed(verifyMessages(*this)) ||
       (reducesWithinNode(*this) && failed(verifyNodes(*this))))
     return failure();
@@ -455,7 +465,9 @@ LogicalResult StateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (!mesh)
     return emitOpError("expected a mesh in the module");
   Arena arena = fcdp::getArena(getRole());
-  if (arena != getArena() && !isKeptIn(getRole(), getArena())) // C2
+  bool mayMove =
+      isOptimizerState(getRole()) && bucket.getStates() == getArena();
+  if (arena != getArena() && !mayMove && !isKeptIn(getRole(), getArena())) // C2
     return emitOpError("expected to be in ")
            << stringifyArena(arena) << " memory";
   RankedTensorType expected = getStateType(bucket, getRole(), mesh);

@@ -37,6 +37,21 @@ bool Accesses::isOnAllSums(Operation *op) {
   });
 }
 
+/// Returns the name of a state or, for a copy of a piece of it, of that piece.
+/// Pieces do not overlap, so they are states of their own.
+static StringAttr getName(Operation *op, SymbolRefAttr symbol) {
+  StringAttr name = symbol.getRootReference();
+  auto of = [&](uint64_t begin) {
+    return StringAttr::get(op->getContext(),
+                           name.getValue() + "#" + Twine(begin));
+  };
+  if (auto load = dyn_cast<StateLoadOp>(op))
+    return of(load.getBegin());
+  if (auto store = dyn_cast<StateStoreOp>(op))
+    return of(store.getBegin());
+  return name;
+}
+
 void Accesses::addEffects(Operation *op,
                           SmallVectorImpl<Access> &accesses) const {
   for (const MemoryEffects::EffectInstance &effect : getEffects(op)) {
@@ -45,7 +60,7 @@ void Accesses::addEffects(Operation *op,
     if (!isWrite && !isa<MemoryEffects::Read>(effect.getEffect()))
       continue;
     if (SymbolRefAttr symbol = effect.getSymbolRef()) {
-      StringAttr name = symbol.getRootReference();
+      StringAttr name = getName(op, symbol);
       StringAttr sum = isOnSums ? sums.lookup(name) : StringAttr();
       accesses.push_back({sum ? sum : name, isWrite, sum && !areStates});
     } else if (isOnSums) {

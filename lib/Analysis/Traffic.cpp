@@ -42,6 +42,10 @@ LinkBytes fcdp::predictTraffic(Operation *op, MeshOp mesh) {
     copied[kLoadRoute.link] = bytesOf(load.getValue());
   else if (auto store = dyn_cast<StoreValueOp>(op))
     copied[kStoreRoute.link] = bytesOf(store.getValue());
+  else if (auto load = dyn_cast<StateLoadOp>(op))
+    copied[kLoadRoute.link] = bytesOf(load.getResult());
+  else if (auto store = dyn_cast<StateStoreOp>(op))
+    copied[kStoreRoute.link] = bytesOf(store.getValue());
   return copied;
 }
 

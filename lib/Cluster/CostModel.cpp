@@ -62,6 +62,12 @@ private:
   Cost costOf(LoadValueOp load) const {
     return model.costOfLoad(bytesOf(load.getValue().getType()));
   }
+  Cost costOf(StateStoreOp store) const {
+    return model.costOfStore(bytesOf(store.getValue().getType()));
+  }
+  Cost costOf(StateLoadOp load) const {
+    return model.costOfLoad(bytesOf(load.getResult().getType()));
+  }
   Cost costOf(CastShardOp cast) const {
     double bytes = bytesOf(cast.getResult().getType());
     return inMemory("cast", bytes, bytesOf(cast.getInput().getType()) + bytes);
@@ -295,12 +301,17 @@ Cost Estimator::costOf(ShardUpdateOp update) const {
   for (StateRole role : settings.getStates())
     bytes += 2 * stateBytes(target, role, settings.getMaxSide(),
                             cluster.getWorldSize());
+  double part = 1;
+  if (update.isOfPiece() && owned.elements > 0)
+    part = static_cast<double>(*update.getEnd() - *update.getBegin()) /
+           owned.elements;
   Cost cost = inMemory("shard_update",
-                       owned.elements * elementBytes(owned.updated), bytes);
+                       part * owned.elements * elementBytes(owned.updated),
+                       part * bytes);
   const Device &device = cluster.device;
   if (!isMeasured("shard_update"))
     cost.seconds +=
-        countFlops(update, cluster.getWorldSize()) /
+        part * countFlops(update, cluster.getWorldSize()) /
         ((settings.multipliesInF32() ? device.flops.f32 : device.flops.bf16) *
          device.computeEfficiency);
   return cost;

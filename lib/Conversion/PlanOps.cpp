@@ -190,6 +190,26 @@ private:
     table.gradScale = update.getScale().convertToDouble();
     if (update.getOptimizer() != optimizer)
       setOptimizer(table.optimizer, update.getOptimizer());
+    table.begin = update.getBegin().value_or(0);
+    table.end = update.getEnd().value_or(0);
+    for (Value state : update.getStates())
+      table.states.push_back(getPlace("states", state));
+  }
+  void add(StateStoreOp store) {
+    auto &table = make<plan::CacheCopyT>(plan::OpBody::state_store);
+    StateOp state = places.lookup<StateOp>(store.getTargetAttr().getAttr());
+    table.bucket = getBucket(state.getBucketAttr());
+    table.stream = getStream(store.getStream());
+    table.in = getPlace("in", store.getValue());
+    table.out = getPiece(state, store.getBegin(), store.getValue());
+  }
+  void add(StateLoadOp load) {
+    auto &table = make<plan::CacheCopyT>(plan::OpBody::state_load);
+    StateOp state = places.lookup<StateOp>(load.getSourceAttr().getAttr());
+    table.bucket = getBucket(state.getBucketAttr());
+    table.stream = getStream(load.getStream());
+    table.in = getPiece(state, load.getBegin(), load.getResult());
+    table.out = getPlace("out", load.getResult());
   }
   void add(OuterDifferenceOp difference) {
     auto &table = make<plan::OuterDifferenceT>(plan::OpBody::outer_difference);
@@ -349,6 +369,14 @@ private:
       return toBuf(place);
     error() << "expected a place in host memory; run --fcdp-plan-memory first";
     return {};
+  }
+  /// Returns the place of a piece of a state that begins at element `begin`.
+  plan::Buf getPiece(StateOp state, uint64_t begin, Value piece) {
+    auto type = cast<RankedTensorType>(piece.getType());
+    return toBuf(
+        slice(*state.getBuffer(),
+              static_cast<int64_t>(begin) * elementBytes(type.getElementType()),
+              byteSize(type)));
   }
   /// Sets the types and the number of elements of a conversion.
   template <typename Table>

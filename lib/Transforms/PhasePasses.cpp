@@ -16,6 +16,7 @@ void fcdp::buildDecided(OpPassManager &pm) {
   // Gathers may refer to the copies in host memory, so this pass follows the
   // one that stores them.
   pm.addPass(createCodeWiresPass());
+  pm.addPass(createStreamStatesPass());
 }
 
 void fcdp::buildOrdered(OpPassManager &pm) {

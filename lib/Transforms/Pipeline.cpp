@@ -125,6 +125,15 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options,
   // This runs before bucketing, which fixes the type on the wire.
   pm.addPass(createNarrowGathersPass());
   pm.addPass(createBucketPass(getBucketOptions(options)));
+  // `host` is decided before residencies, which have the memory that is left,
+  // and `auto` after them, when the memory that a plan needs is known.
+  bool isStatesAuto = StringRef(options.states).starts_with(kAutoStrategy);
+  auto decideStates = [&] {
+    pm.addPass(createDecideStatesPass(
+        selectOptions<DecideStatesPassOptions>(options), described));
+  };
+  if (!isStatesAuto)
+    decideStates();
   pm.addPass(
       createDecidePass(selectOptions<DecidePassOptions>(options), described));
   // This runs before wires are decided, which depend on what is reduced, and
@@ -133,6 +142,8 @@ static void buildLayout(OpPassManager &pm, const PipelineOptions &options,
       createOuterStepsPass(selectOptions<OuterStepsPassOptions>(options)));
   pm.addPass(createDecideWiresPass(
       selectOptions<DecideWiresPassOptions>(options), described));
+  if (isStatesAuto)
+    decideStates();
   buildDecided(pm);
   endPhase(pm, createVerifyShardedPass(), Phase::sharded, options);
 }

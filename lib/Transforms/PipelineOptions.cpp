@@ -15,9 +15,12 @@
 #include "fcdp/Transforms/Options/OuterSpec.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
 #include "fcdp/Transforms/Options/RematSpec.h"
+#include "fcdp/Transforms/Options/StatesSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Options/WireSpec.h"
 #include "fcdp/Transforms/Options/WrapSpec.h"
+#include "llvm/ADT/StringExtras.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -120,6 +123,10 @@ static llvm::Error checkActivations(StringRef text) {
 
 static llvm::Error checkLossChunk(StringRef text) {
   return parseLossChunk(text).takeError();
+}
+
+static llvm::Error checkStates(StringRef text) {
+  return parseStates(text).takeError();
 }
 
 static llvm::Error checkOptimizer(StringRef text) {

@@ -68,6 +68,9 @@ struct Content {
   bool isPrefix = false;
   /// For gradients, the update that used them, or 0.
   OpIndex takenBy = 0;
+  /// For a piece of a state, the state and the first element; -1 otherwise.
+  int32_t pieceOf = -1;
+  int64_t pieceBegin = 0;
   /// Content that became part of this one in place, or 0.
   int32_t part = 0;
 };

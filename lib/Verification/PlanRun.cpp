@@ -93,6 +93,8 @@ void PlanRun::enter(const FunctionModel &entered) {
   madeAt.clear();
   storedAt.clear();
   storedAs.clear();
+  updating.clear();
+  storing.clear();
   if (!isMicrobatch(entered.role))
     return;
   ++now->batch;
@@ -193,7 +195,11 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
       [&](StoreValueOp op) { return storeValue(op); },
       [&](DropValueOp op) { return dropValue(op); },
       [&](LoadValueOp) { return loadValue(instruction); },
-      [&](ShardUpdateOp) { return update(instruction); },
+      [&](StateStoreOp) { return storePiece(instruction); },
+      [&](StateLoadOp) { return loadPiece(instruction); },
+      [&](ShardUpdateOp op) {
+        return op.isOfPiece() ? updatePiece(instruction) : update(instruction);
+      },
       [&](OuterDifferenceOp) { return subtract(instruction); },
       [&](OuterUpdateOp) { return synchronize(instruction); },
       [&](UnscaleGradientsOp) { return rescaleAll(); },

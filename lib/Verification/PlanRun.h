@@ -91,6 +91,11 @@ private:
   void fillState(const PlanInstruction &instruction);
   mlir::LogicalResult viewMember(const PlanInstruction &instruction);
   mlir::LogicalResult update(const PlanInstruction &instruction);
+  mlir::LogicalResult loadPiece(const PlanInstruction &instruction);
+  mlir::LogicalResult storePiece(const PlanInstruction &instruction);
+  mlir::LogicalResult updatePiece(const PlanInstruction &instruction);
+  mlir::LogicalResult checkPiece(Root window, int32_t state, int64_t begin,
+                                 int64_t elements, int32_t version);
   mlir::LogicalResult subtract(const PlanInstruction &instruction);
   mlir::LogicalResult synchronize(const PlanInstruction &instruction);
   /// Handles an operation that changes all gradients in place.
@@ -180,6 +185,15 @@ private:
   /// the content of host memory that these have written.
   llvm::DenseMap<mlir::Operation *, OpIndex> madeAt, storedAt;
   llvm::DenseMap<mlir::Operation *, int32_t> storedAs;
+  /// By bucket that is updated in pieces, the elements that are updated and the
+  /// new content of its shard.
+  struct Updating {
+    int64_t end = 0;
+    int32_t content = 0;
+  };
+  llvm::DenseMap<int32_t, Updating> updating;
+  /// By state, the content that pieces are stored as.
+  llvm::DenseMap<int32_t, int32_t> storing;
 };
 
 } // namespace fcdp

@@ -63,6 +63,9 @@ static int64_t getCastBytes(ShardUpdateOp update) {
       update, update.getTargetAttr());
   if (!bucket || getOptimizerType(bucket).isF32())
     return 0;
+  if (update.isOfPiece())
+    return static_cast<int64_t>(*update.getEnd() - *update.getBegin()) *
+           elementBytes(bucket.getStorage());
   MeshOp mesh = getMesh(update->getParentOfType<ModuleOp>());
   return static_cast<int64_t>(bucket.getElements()) *
          elementBytes(bucket.getStorage()) / mesh.getWorldSize();

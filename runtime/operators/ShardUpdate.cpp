@@ -54,14 +54,16 @@ class ShardUpdate final : public PreparedOp {
 public:
   ShardUpdate(const plan::ShardUpdateT &op, StepState &state)
       : op(op), bucket(*state.plan.buckets[op.bucket]),
-        settings(state.plan.optimizerOf(op)),
-        shard(flat(plan::StateRole::shard, state)),
-        master(flat(plan::StateRole::master, state)),
+        settings(state.plan.optimizerOf(op)), begin(int64_t(op.begin)),
+        elements(op.end != 0 ? int64_t(op.end - op.begin)
+                             : int64_t(bucket.shardElements)),
+        shard(cut(plan::StateRole::shard, state)),
         states(factsOf(settings).states) {
+    for (size_t i = 0; i < states.size(); ++i)
+      whole.states.push_back(find(states[i], i, state));
+    master = find(plan::StateRole::master, states.size(), state);
     whole.parameter = master.defined() ? master : shard;
-    whole.grad = whole.sum = flat(plan::StateRole::grad, state);
-    for (plan::StateRole role : states)
-      whole.states.push_back(flat(role, state));
+    whole.grad = whole.sum = cut(plan::StateRole::grad, state);
     const OptimizedShard own{state.plan, op.bucket, whole.parameter,
                              state.pieces};
     optimizer = plan::visit(
@@ -90,8 +92,11 @@ public:
     gradScale->apply(whole.grad);
     at::Tensor typed = whole.grad.to(whole.parameter.scalar_type());
     UpdateState &updates = state.updates[op.bucket];
-    updates.count.add_(1);
-    ++updates.number;
+    // The pieces of a shard are one update.
+    if (begin == 0) {
+      updates.count.add_(1);
+      ++updates.number;
+    }
     at::Tensor scratch;
     if (scratchBytes != 0)
       scratch =
@@ -129,6 +134,20 @@ private:
                               toDType(found->dtype()))
                  : at::Tensor();
   }
+  /// Returns the updated elements of a state on the device.
+  at::Tensor cut(plan::StateRole role, StepState &state) const {
+    return flat(role, state).narrow(0, begin, elements);
+  }
+  /// Does the same for state `index` of the update, which may have been loaded
+  /// from host memory.
+  at::Tensor find(plan::StateRole role, size_t index, StepState &state) const {
+    const plan::State *found = findState(bucket, role);
+    if (!found || index >= op.states.size())
+      return flat(role, state);
+    const plan::Buf &loaded = op.states[index];
+    DType type = toDType(found->dtype());
+    return state.flat(loaded, int64_t(loaded.bytes() / byteSize(type)), type);
+  }
 
   /// Cuts the shard into segments, or into parameters, whose factors follow
   /// each other.
@@ -136,8 +155,14 @@ private:
     auto cutShard =
         unit == UpdateNeeds::Unit::Parameter ? wholeSegments : updateSegments;
     std::vector<int64_t> numFactors(states.size());
-    for (const UpdateSegment &of :
+    for (UpdateSegment of :
          cutShard(state.plan, op.bucket, state.place, weightDecay(settings))) {
+      int64_t end = std::min(of.begin + of.elements, begin + elements);
+      of.begin = std::max(of.begin, begin);
+      of.elements = end - of.begin;
+      of.begin -= begin;
+      if (of.elements <= 0)
+        continue;
       UpdatePart &part = parts.emplace_back();
       part.segment = of;
       part.parameter = whole.parameter.narrow(0, of.begin, of.elements);
@@ -163,6 +188,8 @@ private:
   const plan::OptimizerUnion &settings;
   /// The factor on the step's learning rate.
   double rateFactor = 1;
+  /// The elements of the shard that are updated.
+  const int64_t begin, elements;
   at::Tensor shard, master;
   /// The roles of the optimizer's states.
   std::span<const plan::StateRole> states;
@@ -190,7 +217,9 @@ PreparedOpPtr prepare(const plan::ShardUpdateT &op, const char *,
 std::optional<uint64_t> countBytes(const plan::ShardUpdateT &op,
                                    const StepPlan &plan) {
   const plan::BucketT &bucket = *plan.buckets[op.bucket];
-  return bucket.shardElements * byteSize(toDType(bucket.storage));
+  const uint64_t elements =
+      op.end != 0 ? op.end - op.begin : bucket.shardElements;
+  return elements * byteSize(toDType(bucket.storage));
 }
 
 } // namespace fcdp

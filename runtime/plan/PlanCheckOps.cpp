@@ -85,6 +85,8 @@ private:
       failCheck({where, ".max_norm"}, "expected a positive number");
   }
   void check(const plan::ShardUpdateT &op) const;
+  void checkPieces(const plan::ShardUpdateT &op,
+                   std::span<const plan::StateRole> states) const;
   void checkWhole(const plan::ParameterT &parameter,
                   const plan::BucketT &bucket) const;
   void checkBlocks(const plan::ParameterT &parameter) const;
@@ -231,6 +233,7 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
   const plan::OptimizerFacts facts = factsOf(optimizer);
   for (plan::StateRole role : facts.states)
     needs(role);
+  checkPieces(op, facts.states);
   if (double base = plan.learningRate(), rate = learningRate(optimizer);
       base == 0 && rate != 0)
     failCheck(where, "expected a learning rate of 0, as the plan's, got ",
@@ -250,6 +253,52 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
       checkWhole(*parameter, bucket);
     if (hasBlocks)
       checkBlocks(*parameter);
+  }
+}
+
+/// Checks the pieces of states in host memory that an update changes.
+void OpChecker::checkPieces(const plan::ShardUpdateT &op,
+                            std::span<const plan::StateRole> states) const {
+  const plan::BucketT &bucket = *plan.buckets[op.bucket];
+  std::vector<const plan::State *> updated;
+  for (plan::StateRole role : states)
+    updated.push_back(findState(bucket, role));
+  if (const plan::State *master = findState(bucket, plan::StateRole::master))
+    updated.push_back(master);
+  if (op.end == 0) {
+    if (op.begin != 0 || !op.states.empty())
+      failCheck({where, ".end"}, "expected the end of a piece, got 0");
+    for (const plan::State *state : updated)
+      if (state->buf().arena() != plan::Arena::device)
+        failCheck(where, "expected the state '",
+                  plan::EnumNameStateRole(state->role()), "' of bucket '",
+                  bucket.name, "' on the device, or pieces of it");
+    return;
+  }
+  if (op.begin >= op.end || op.end > bucket.shardElements)
+    failCheck({where, ".end"}, "expected a piece of the ", bucket.shardElements,
+              " elements of the shard of bucket '", bucket.name, "', got ",
+              op.begin, " to ", op.end);
+  if (op.states.size() != updated.size())
+    failCheck({where, ".states"}, "expected ", updated.size(),
+              " pieces of states, got ", op.states.size());
+  const uint64_t elements = op.end - op.begin;
+  const bool isWhole = elements == bucket.shardElements;
+  for (size_t i = 0; i < updated.size(); ++i) {
+    const plan::State &state = *updated[i];
+    const uint64_t width = byteSize(toDType(state.dtype()));
+    const uint64_t all = state.buf().bytes() / width;
+    // A state is cut in proportion to the shard.
+    const uint64_t each = all == 0 ? 1 : bucket.shardElements / all;
+    const bool isCut = !isFactor(state.role()) && each != 0 &&
+                       op.begin % each == 0 && elements % each == 0;
+    if (!isWhole && !isCut)
+      failCheck({where, ".states"}, "expected whole states '",
+                plan::EnumNameStateRole(state.role()), "' of bucket '",
+                bucket.name, "', got those of elements ", op.begin, " to ",
+                op.end);
+    flat(".states", op.states[i], isWhole ? all : elements / each,
+         state.dtype());
   }
 }
 

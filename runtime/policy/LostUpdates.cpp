@@ -68,7 +68,8 @@ public:
 
   UpdateCount count() {
     for (const auto &op : plan.ops)
-      if (const auto *update = op->body.Asshard_update())
+      if (const auto *update = op->body.Asshard_update();
+          update && update->begin == 0)
         countBucket(*update);
     return total;
   }

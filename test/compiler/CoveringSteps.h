@@ -77,6 +77,12 @@ inline PipelineOptions withActivations(PipelineOptions options) {
   return options;
 }
 
+inline PipelineOptions withStates(PipelineOptions options,
+                                  llvm::StringRef states) {
+  options.states = states.str();
+  return options;
+}
+
 inline PipelineOptions withReduceWire(PipelineOptions options,
                                       llvm::StringRef wire) {
   options.reduceWire = wire.str();
@@ -105,6 +111,7 @@ inline std::vector<PipelineOptions> makeCoveringRuns() {
           makeOptions("zero3", "sharded", "adamw8bit"),
           makeOptions("zero3", "sharded", "adafactor"),
           makeOptions("zero3", "sharded", "soap"),
+          withStates(makeOptions("zero3", "sharded", "lion"), "host"),
           makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on", "x")};
 }
 

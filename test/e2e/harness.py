@@ -78,6 +78,7 @@ class Config:
     wire: str = ""
     reduce_wire: str = ""
     outer: str = ""
+    states: str = ""
 
     @property
     def world(self) -> int:
@@ -103,6 +104,7 @@ class Config:
         scale += self.activations and f"-act{self.activations}"
         wires = (self.wire and f"-{self.wire}") + (self.reduce_wire and f"-{self.reduce_wire}")
         wires += self.outer and f"-outer{self.outer}".replace(",", "-").replace("=", "")
+        wires += self.states and f"-{self.states}".replace(",", "-").replace("=", "")
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
         return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}{reduce}{scale}{wires}"
 
@@ -246,6 +248,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--loss-weight={config.loss_weight}"] if config.loss_weight else []),
         *([f"--loss-chunk={config.loss_chunk}"] if config.loss_chunk else []),
         *([f"--activations={config.activations}"] if config.activations else []),
+        *([f"--states={config.states}"] if config.states else []),
         "-o",
         out,
     ]

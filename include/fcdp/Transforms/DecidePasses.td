@@ -274,6 +274,75 @@ def DecideWiresPass : FcdpPass<"fcdp-decide-wires"> {
   let options = [Wire, ReduceWire, ClusterFile, ProfileFile];
 }
 
+def DecideStatesPass : FcdpPass<"fcdp-decide-states"> {
+  let summary = "write the memory of each bucket's states, if none is given";
+  let description = [{
+    Requires phase `sharded` and buckets. With `states=host`, the states that the update
+    of a trained bucket changes, its moments and its master, are in host memory. `piece`
+    is the number of elements of a shard whose states have at most the bytes that the
+    option names (67108864). Shards of optimizers that update whole parameters, such as
+    Muon, are not cut.
+
+    With `states=auto`, as few bytes move to host memory as the device's memory demands,
+    which `device-memory` or the cluster states, those with the shortest copies first.
+    The pass plans the memory of the step with the states that it would move. If it fits
+    without any, nothing moves. If it does not fit with all of them, all move.
+
+    Before:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 trainable members [@a at 0]
+    fcdp.state @bucket.a.exp_avg exp_avg of @bucket.a in device : tensor<16xf32>
+    ```
+
+    After `--fcdp-decide-states="states=host"`:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 64 storage f32 wire f32 trainable states host piece 8388608 members [@a at 0]
+    ...
+    fcdp.state @bucket.a.exp_avg exp_avg of @bucket.a in host : tensor<16xf32>
+    ```
+  }];
+  let options = [States, ClusterFile, ProfileFile, DeviceMemory];
+}
+
+def StreamStatesPass : FcdpPass<"fcdp-stream-states"> {
+  let summary = "update buckets whose states are in host memory in pieces";
+  let description = [{
+    Requires phase `sharded`. Cuts the update of each bucket with `states host` into
+    pieces of at most `piece` elements. Each piece of the states is loaded from host
+    memory, updated on the device, and stored again. The loads of a piece precede the
+    update of the piece before it, also of another bucket, so that they run at the same
+    time. The result has the bits of an update on the device. The first load is at the
+    beginning of `@update`.
+
+    Before:
+
+    ```mlir
+    fcdp.bucket @bucket.a unit "a" elements 2048 storage f32 wire f32 trainable states host piece 256 members [@a at 0]
+    fcdp.state @bucket.a.momentum_buffer momentum_buffer of @bucket.a in host : tensor<512xf32>
+    func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
+      fcdp.shard_update @bucket.a scale 2.500000e-01 with #fcdp.sgd<lr = 1.000000e-01 : f64, momentum = 9.000000e-01 : f64, dampening = 0.000000e+00 : f64, weight_decay = 0.000000e+00 : f64, nesterov = false>
+      return
+    }
+    ```
+
+    After `--fcdp-stream-states`:
+
+    ```mlir
+    func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
+      %0 = fcdp.state_load @bucket.a.momentum_buffer at 0 : tensor<256xf32>
+      %1 = fcdp.state_load @bucket.a.momentum_buffer at 256 : tensor<256xf32>
+      fcdp.shard_update @bucket.a piece 0 to 256 states(%0 : tensor<256xf32>) scale 2.500000e-01 with #fcdp.sgd<lr = 1.000000e-01 : f64, momentum = 9.000000e-01 : f64, dampening = 0.000000e+00 : f64, weight_decay = 0.000000e+00 : f64, nesterov = false>
+      fcdp.state_store %0 to @bucket.a.momentum_buffer at 0 : tensor<256xf32>
+      fcdp.shard_update @bucket.a piece 256 to 512 states(%1 : tensor<256xf32>) scale 2.500000e-01 with #fcdp.sgd<lr = 1.000000e-01 : f64, momentum = 9.000000e-01 : f64, dampening = 0.000000e+00 : f64, weight_decay = 0.000000e+00 : f64, nesterov = false>
+      fcdp.state_store %1 to @bucket.a.momentum_buffer at 256 : tensor<256xf32>
+      return
+    }
+    ```
+  }];
+}
+
 def CodeWiresPass : FcdpPass<"fcdp-code-wires"> {
   let summary = "make collectives between nodes send values in the form of their bucket";
   let description = [{

@@ -27,6 +27,9 @@ createDecideRematPass(DecideRematPassOptions options,
 std::unique_ptr<mlir::Pass>
 createDecideWiresPass(DecideWiresPassOptions options,
                       std::optional<Cluster> described);
+std::unique_ptr<mlir::Pass>
+createDecideStatesPass(DecideStatesPassOptions options,
+                       std::optional<Cluster> described);
 std::unique_ptr<mlir::Pass> createDecidePass(DecidePassOptions options,
                                              std::optional<Cluster> described);
 std::unique_ptr<mlir::Pass>

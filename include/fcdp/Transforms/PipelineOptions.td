@@ -187,6 +187,12 @@ def ReduceWire : PipelineOption<
   "'coded' gradients with exponents that are coded without loss, 'int8' or 'int4' "
   "gradients that are rounded to codes of 8 or 4 bits, and whose rounding errors are added "
   "to the next gradients">;
+def States : PipelineOption<
+  "states", "states", CheckedBy<"checkStates">, "\"device\"", "device|host|auto[,piece=BYTES]", "device",
+  "selects the memory of the optimizer's states and of masters: 'device'; 'host', from "
+  "which the update loads them in pieces of BYTES (67108864) and stores them again, with "
+  "the same bits; or 'auto', which moves as few of them to host memory as the device's "
+  "memory demands">;
 def Outer : PipelineOption<
   "outer", "outer", CheckedBy<"checkOuter">, "\"\"", "H[,KEY=VALUE]...", "none",
   "synchronizes nodes only after every H steps, as DiLoCo does: each node trains by itself "

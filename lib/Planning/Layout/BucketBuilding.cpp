@@ -70,6 +70,14 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
       layout.getKind() == LayoutKind::flat ? LayoutAttr() : layout,
       maxSide ? builder.getI64IntegerAttr(maxSide) : IntegerAttr(),
       builder.getArrayAttr(places));
+  bool areOnHost =
+      !group.buckets.empty() && llvm::all_of(group.buckets, [](BucketOp from) {
+        return from.getStates() == Arena::host;
+      });
+  if (areOnHost) {
+    bucket.setStates(Arena::host);
+    bucket.setPieceAttr(BucketOp(group.buckets.front()).getPieceAttr());
+  }
   table.insert(bucket, place);
   addStates(bucket, group.optimizer, place);
   for (BucketOp from : group.buckets)
@@ -85,7 +93,10 @@ void BucketBuilder::addStates(BucketOp bucket, Attribute optimizer,
                               Block::iterator place) {
   auto make = [&](StateRole role) {
     RankedTensorType type = getStateType(bucket, role, mesh);
-    table.insert(createState(bucket, role, type), place);
+    std::optional<Arena> arena;
+    if (isOptimizerState(role))
+      arena = bucket.getStates();
+    table.insert(createState(bucket, role, type, arena), place);
   };
   make(StateRole::shard);
   if (!bucket.getTrainable())

@@ -77,6 +77,9 @@ static int64_t castBytes(ShardUpdateOp update) {
   MeshOp mesh = getMesh(module);
   if (!bucket || !mesh || getOptimizerType(bucket).isF32())
     return 0;
+  if (update.isOfPiece())
+    return static_cast<int64_t>(*update.getEnd() - *update.getBegin()) *
+           elementBytes(bucket.getStorage());
   return static_cast<int64_t>(bucket.getElements()) / mesh.getWorldSize() *
          elementBytes(bucket.getStorage());
 }

@@ -48,6 +48,8 @@ MemoryUse fcdp::getMemoryUse(StateRole role) {
 static MemoryUse classify(Operation *op) {
   if (isa<LoadValueOp>(op))
     return MemoryUse::Activations;
+  if (isa<StateLoadOp>(op))
+    return MemoryUse::Optimizer;
   auto load = dyn_cast<CacheLoadOp>(op);
   bool isGradient = !isa<FetchOpInterface>(op) || (load && load.isOfGradient());
   return isGradient ? MemoryUse::Gradients : MemoryUse::Gathered;

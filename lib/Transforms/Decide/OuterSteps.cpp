@@ -54,6 +54,8 @@ static std::string findObstacle(BucketOp bucket) {
   if (bucket.getAccumulation() == Accumulation::node_host)
     return "expected gradient accumulators on the device, got accumulation "
            "'node_host'";
+  if (bucket.getStates() == Arena::host)
+    return "expected states on the device, got states 'host'";
   if (bucket.getCollectives() == Collectives::flat)
     return "expected two-level collectives, got 'flat'";
   return "";

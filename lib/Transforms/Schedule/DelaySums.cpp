@@ -69,6 +69,18 @@ static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
   return sums;
 }
 
+/// Returns whether `op` updates the bucket, or loads or stores one of its
+/// states for that.
+static bool updatesBucket(Operation *op, StringRef bucket) {
+  if (auto update = dyn_cast<ShardUpdateOp>(op))
+    return update.getTarget() == bucket;
+  if (!isa<StateLoadOp, StateStoreOp>(op))
+    return false;
+  auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(
+      op, cast<StorageOpInterface>(op).getStorageAttr());
+  return state && state.getBucket() == bucket;
+}
+
 /// Lets the last accumulates that all of `functions` have in common run on into
 /// the functions after them, in the order of the first.
 void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
@@ -85,10 +97,14 @@ void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
       continue;
     for (AccumulateOp sum : ofAll)
       sum.setLate(true);
-    // The update that waits for the accumulate moves to the end.
-    for (auto op : llvm::make_early_inc_range(update.getOps<ShardUpdateOp>()))
-      if (isEnd && op.getTarget() == target)
-        op->moveBefore(update.front().getTerminator());
+    // The update that waits for the accumulate moves to the end, with the
+    // copies of its states.
+    SmallVector<Operation *> moved;
+    for (Operation &op : update.front())
+      if (isEnd && updatesBucket(&op, target))
+        moved.push_back(&op);
+    for (Operation *op : moved)
+      op->moveBefore(update.front().getTerminator());
   }
   // A stream accumulates in the order in which it reduces.
   for (func::FuncOp function : functions)

@@ -97,7 +97,7 @@ void ProgramOrder::finishUses(Operation *op) {
     }
     // The last access is on another stream. Compute does not wait for it here.
     pending.push_back(value);
-    if (isa<CacheStoreOp>(op))
+    if (isa<CacheStoreOp, StateStoreOp>(op))
       waitForStoresBefore(op);
   }
   // Compute has waited for more work since, which may cover these values.

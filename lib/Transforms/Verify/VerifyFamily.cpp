@@ -4,6 +4,7 @@
 
 #include "TargetCounts.h"
 #include "VerifyPhase.h"
+#include "dialects/Fcdp/StatePieces.h"
 #include "fcdp/Analysis/StepFunctions.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -157,10 +158,37 @@ static LogicalResult verifySums(func::FuncOp function,
                  succeeded(verifyModes(function, partialSums)));
 }
 
+/// Counts the updates of each bucket. The pieces of a shard are one, in order.
+static FailureOr<Counts> countUpdates(func::FuncOp function) {
+  Counts counts;
+  llvm::DenseMap<StringAttr, int64_t> ends;
+  for (auto update : function.getOps<ShardUpdateOp>()) {
+    StringAttr target = update.getTargetAttr().getAttr();
+    if (!update.isOfPiece()) {
+      ++counts[target];
+      continue;
+    }
+    auto begin = static_cast<int64_t>(*update.getBegin());
+    auto end = static_cast<int64_t>(*update.getEnd());
+    if (begin != ends[target])
+      return update.emitOpError("expected the piece that begins at element ")
+             << ends[target] << ", got " << begin;
+    bool isLast = end == countShardElements(
+                             SymbolTable::lookupNearestSymbolFrom<BucketOp>(
+                                 update, update.getTargetAttr()));
+    counts[target] += isLast;
+    ends[target] = isLast ? 0 : end;
+  }
+  return counts;
+}
+
 /// Checks that each trained bucket is updated once.
 static LogicalResult verifyUpdates(func::FuncOp function,
                                    ArrayRef<StringAttr> trained) {
-  Counts counts = countTargets<ShardUpdateOp>(function);
+  FailureOr<Counts> counted = countUpdates(function);
+  if (failed(counted))
+    return failure();
+  Counts counts = *counted;
   for (StringAttr target : trained)
     if (failed(
             verifyCount(function, "update", target, 1, counts.lookup(target))))

@@ -3,6 +3,7 @@
 // Checks the losses and the gradient accumulators of a step.
 
 #include "VerifyPhase.h"
+#include "dialects/Fcdp/StatePieces.h"
 #include "fcdp/Analysis/StepFunctions.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -48,6 +49,19 @@ static LogicalResult verifyScale(ModuleOp module, Operation *op,
          << "; a scale of your own needs the attribute 'fcdp.own_scale'";
 }
 
+/// Checks that an update of states in host memory streams them.
+static LogicalResult verifyStreamed(ShardUpdateOp update) {
+  auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
+      update, update.getTargetAttr());
+  if (!bucket || bucket.getStates() != Arena::host || update.isOfPiece() ||
+      countShardElements(bucket) == 0 ||
+      getUpdatedStates(bucket, update.getSettings()).empty())
+    return success();
+  return update.emitOpError("expected a piece of the shard, as the states of ")
+         << update.getTargetAttr()
+         << " are in host memory; run --fcdp-stream-states";
+}
+
 using States = llvm::DenseSet<std::pair<StringAttr, StateRole>>;
 
 /// Checks that a bucket has the states that its optimizer keeps.
@@ -91,7 +105,8 @@ LogicalResult fcdp::verifyUpdate(ModuleOp module) {
       return failure();
   for (auto shardUpdate : update.getOps<ShardUpdateOp>())
     if (failed(verifyScale(module, shardUpdate, shardUpdate.getScale())) ||
-        failed(verifyStates(module, shardUpdate, states)))
+        failed(verifyStates(module, shardUpdate, states)) ||
+        failed(verifyStreamed(shardUpdate)))
       return failure();
   return success();
 }

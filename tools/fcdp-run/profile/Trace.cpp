@@ -25,9 +25,11 @@ std::string activityOf(const plan::OpT &op) {
   switch (op.body.type) {
   case plan::OpBody::cache_store:
   case plan::OpBody::store_value:
+  case plan::OpBody::state_store:
     return "host store";
   case plan::OpBody::cache_load:
   case plan::OpBody::load_value:
+  case plan::OpBody::state_load:
     return "host load";
   case plan::OpBody::shard_update:
   case plan::OpBody::clip_gradients:

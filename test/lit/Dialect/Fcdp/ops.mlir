@@ -208,6 +208,25 @@ func.func @prefetched(%before: !fcdp.token {fcdp.event = 3 : i64}, %slice: tenso
   return %token : !fcdp.token
 }
 
+// CHECK: fcdp.bucket @bucket.streamed unit "s" elements 2048 storage bf16 wire bf16 master f32 trainable states host piece 256 members []
+fcdp.bucket @bucket.streamed unit "s" elements 2048 storage bf16 wire bf16 master f32 trainable states host piece 256 members []
+// CHECK: fcdp.state @s.exp_avg exp_avg of @bucket.streamed in host : tensor<512xf32>
+fcdp.state @s.exp_avg exp_avg of @bucket.streamed in host : tensor<512xf32>
+fcdp.state @s.master master of @bucket.streamed in host : tensor<512xf32>
+
+// CHECK-LABEL: func.func @streamed
+func.func @streamed() {
+  // CHECK: %[[M:.*]] = fcdp.state_load @s.exp_avg at 256 : tensor<256xf32>
+  %m = fcdp.state_load @s.exp_avg at 256 : tensor<256xf32>
+  %w = fcdp.state_load @s.master at 256 on h2d {buffer = #fcdp.buffer<arena = device, offset = 0, bytes = 1024>} : tensor<256xf32>
+  // CHECK: fcdp.shard_update @bucket.streamed piece 256 to 512 states(%[[M]], %{{.*}} : tensor<256xf32>, tensor<256xf32>) scale 2.500000e-01 with #fcdp.lion
+  fcdp.shard_update @bucket.streamed piece 256 to 512 states(%m, %w : tensor<256xf32>, tensor<256xf32>) scale 2.5e-01 with #fcdp.lion<lr = 0.1, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0>
+  // CHECK: fcdp.state_store %[[M]] to @s.exp_avg at 256 : tensor<256xf32>
+  fcdp.state_store %m to @s.exp_avg at 256 : tensor<256xf32>
+  fcdp.state_store %w to @s.master at 256 on d2h : tensor<256xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @host_sum
 func.func @host_sum(%g: tensor<32xf32>) {
   // CHECK: %[[SUM:.*]] = fcdp.cache_load @fc.host_grad : tensor<32xf32>

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pieces of states in host memory, by which an update streams them through
+// device memory.
+#pragma once
+
+#include "dialects/Fcdp/Fcdp.h"
+
+namespace fcdp {
+
+/// Elements [begin, end) of a shard or a state.
+struct ElementRange {
+  int64_t begin, end;
+};
+
+/// Returns the states that an update of `bucket` changes, beside the shard: the
+/// optimizer's in its order, then the master.
+llvm::SmallVector<StateRole> getUpdatedStates(BucketOp bucket,
+                                              OptimizerAttrInterface optimizer);
+
+/// Returns the number of elements of the shard that a rank owns.
+int64_t countShardElements(BucketOp bucket);
+
+/// Returns the number of elements of a shard of which `optimizer` can update
+/// each multiple alone, or none if it needs the shard as a whole.
+std::optional<int64_t> getPieceUnit(OptimizerAttrInterface optimizer);
+
+/// Returns the part of a bucket's state that belongs to a range of its shard,
+/// or none if the state cannot be cut there.
+std::optional<ElementRange> getStateRange(BucketOp bucket, StateRole role,
+                                          ElementRange ofShard);
+
+/// Verifies C3 and C4 of an update. `bucket` is null for a parameter's.
+llvm::LogicalResult verifyPiece(ShardUpdateOp update, BucketOp bucket);
+
+} // namespace fcdp

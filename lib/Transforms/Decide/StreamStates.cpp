@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "Verify/VerifyPhase.h"
+#include "dialects/Fcdp/StatePieces.h"
+
+#include "mlir/IR/Builders.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace fcdp {
+#define GEN_PASS_DEF_STREAMSTATESPASS
+#include "fcdp/Transforms/Passes.h.inc"
+} // namespace fcdp
+
+using namespace mlir;
+using namespace fcdp;
+
+namespace {
+class StreamStatesPass
+    : public fcdp::impl::StreamStatesPassBase<StreamStatesPass> {
+public:
+  void runOnOperation() override;
+
+private:
+  /// A piece of a shard. The loads of its states are made before it is updated.
+  struct Piece {
+    ShardUpdateOp update; ///< of the whole shard
+    BucketOp bucket;
+    ElementRange elements;
+    SmallVector<Value> windows = {};
+  };
+
+  LogicalResult cut(ShardUpdateOp update, BucketOp bucket);
+  void load(OpBuilder &builder, Piece &piece);
+  void updateAndStore(OpBuilder &builder, const Piece &piece);
+  StateOp getState(BucketOp bucket, StateRole role) {
+    return states.lookup({bucket.getSymNameAttr(), role});
+  }
+
+  llvm::DenseMap<std::pair<StringAttr, StateRole>, StateOp> states;
+  std::vector<Piece> pieces;
+};
+} // namespace
+
+/// Divides the shard into pieces of about equal size.
+LogicalResult StreamStatesPass::cut(ShardUpdateOp update, BucketOp bucket) {
+  int64_t all = countShardElements(bucket), most = all;
+  if (std::optional<int64_t> given = bucket.getPiece()) {
+    std::optional<int64_t> unit = getPieceUnit(update.getSettings());
+    if (!unit && *given < all)
+      return bucket.emitOpError("expected a 'piece' of the ")
+             << all << " elements of the shard, because '"
+             << update.getSettings().getName()
+             << "' updates whole parameters, got " << *given;
+    most = std::min(*given, all);
+  }
+  int64_t count = llvm::divideCeil(all, most);
+  int64_t each = llvm::alignTo(llvm::divideCeil(all, count), kStateBlock);
+  for (int64_t begin = 0; begin < all; begin += each)
+    pieces.push_back({update, bucket, {begin, std::min(all, begin + each)}});
+  return success();
+}
+
+void StreamStatesPass::load(OpBuilder &builder, Piece &piece) {
+  for (StateRole role :
+       getUpdatedStates(piece.bucket, piece.update.getSettings())) {
+    StateOp state = getState(piece.bucket, role);
+    ElementRange range = *getStateRange(piece.bucket, role, piece.elements);
+    piece.windows.push_back(StateLoadOp::create(
+        builder, piece.update.getLoc(),
+        state.getTensorType().clone({range.end - range.begin}),
+        FlatSymbolRefAttr::get(state.getSymNameAttr()),
+        builder.getI64IntegerAttr(range.begin), StreamAttr(), BufferAttr()));
+  }
+}
+
+void StreamStatesPass::updateAndStore(OpBuilder &builder, const Piece &piece) {
+  ShardUpdateOp update = piece.update;
+  auto made = ShardUpdateOp::create(
+      builder, update.getLoc(), update.getTargetAttr(),
+      builder.getI64IntegerAttr(piece.elements.begin),
+      builder.getI64IntegerAttr(piece.elements.end), piece.windows,
+      update.getScaleAttr(), update.getOptimizer());
+  made->setDiscardableAttrs(update->getDiscardableAttrDictionary());
+  for (auto [role, window] :
+       llvm::zip_equal(getUpdatedStates(piece.bucket, update.getSettings()),
+                       piece.windows)) {
+    ElementRange range = *getStateRange(piece.bucket, role, piece.elements);
+    StateStoreOp::create(
+        builder, update.getLoc(), window,
+        FlatSymbolRefAttr::get(getState(piece.bucket, role).getSymNameAttr()),
+        builder.getI64IntegerAttr(range.begin), StreamAttr());
+  }
+}
+
+void StreamStatesPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(requirePhase(module, Phase::sharded)))
+    return signalPassFailure();
+  SymbolTable symbols(module);
+  for (auto state : module.getOps<StateOp>()) {
+    auto bucket = symbols.lookup<BucketOp>(state.getBucketAttr().getAttr());
+    if (isOptimizerState(state.getRole()) && bucket.getStates() == Arena::host)
+      state.setArena(Arena::host);
+    states[{bucket.getSymNameAttr(), state.getRole()}] = state;
+  }
+  pieces.clear();
+  auto function =
+      module.lookupSymbol<func::FuncOp>(stringifyRole(Role::update));
+  for (auto update : function.getOps<ShardUpdateOp>()) {
+    auto bucket = symbols.lookup<BucketOp>(update.getTargetAttr().getAttr());
+    if (bucket && bucket.getStates() == Arena::host && !update.isOfPiece() &&
+        countShardElements(bucket) > 0 &&
+        !getUpdatedStates(bucket, update.getSettings()).empty() &&
+        failed(cut(update, bucket)))
+      return signalPassFailure();
+  }
+  // The first load does not wait for the norm of the gradients. Each piece is
+  // loaded while the one before it is updated.
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    OpBuilder begin = OpBuilder::atBlockBegin(&function.front());
+    OpBuilder builder(pieces[i].update);
+    if (i == 0)
+      load(begin, pieces[i]);
+    if (i + 1 < pieces.size())
+      load(builder, pieces[i + 1]);
+    updateAndStore(builder, pieces[i]);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i)
+    if (i + 1 == pieces.size() || pieces[i + 1].update != pieces[i].update)
+      pieces[i].update.erase();
+  states.clear();
+  pieces.clear();
+}

@@ -33,21 +33,21 @@ std::optional<int64_t> fcdp::getPieceUnit(OptimizerAttrInterface optimizer) {
   return std::nullopt;
 }
 
-std::optional<ElementRange> fcdp::getStateRange(BucketOp bucket, StateRole role,
-                                                ElementRange ofShard) {
+std::optional<PieceRange> fcdp::getStateRange(BucketOp bucket, StateRole role,
+                                              PieceRange ofShard) {
   StateShape shape = getRecord(role).shape;
   if (shape == StateShape::element)
     return ofShard;
   int64_t all = countShardElements(bucket);
   bool isWhole = ofShard.begin == 0 && ofShard.end == all;
   if (isWhole)
-    return ElementRange{
+    return PieceRange{
         0, getStateType(bucket, role, getMeshOf(bucket)).getNumElements()};
   bool isCut = shape == StateShape::block && ofShard.begin % kStateBlock == 0 &&
                ofShard.end % kStateBlock == 0;
   if (!isCut)
     return std::nullopt;
-  return ElementRange{ofShard.begin / kStateBlock, ofShard.end / kStateBlock};
+  return PieceRange{ofShard.begin / kStateBlock, ofShard.end / kStateBlock};
 }
 
 LogicalResult fcdp::verifyPiece(ShardUpdateOp update, BucketOp bucket) {
@@ -61,8 +61,8 @@ LogicalResult fcdp::verifyPiece(ShardUpdateOp update, BucketOp bucket) {
       bucket.getStates() != Arena::host) // C3
     return update.emitOpError("expected a piece to have a begin and an end, "
                               "and a bucket with 'states host'");
-  ElementRange piece{static_cast<int64_t>(*update.getBegin()),
-                     static_cast<int64_t>(*update.getEnd())};
+  PieceRange piece{static_cast<int64_t>(*update.getBegin()),
+                   static_cast<int64_t>(*update.getEnd())};
   int64_t all = countShardElements(bucket);
   if (piece.begin < 0 || piece.begin >= piece.end || piece.end > all) // C3
     return update.emitOpError("expected a piece of the ")
@@ -87,7 +87,7 @@ LogicalResult fcdp::verifyPiece(ShardUpdateOp update, BucketOp bucket) {
            << roles.size() << " states, got " << update.getStates().size();
   MeshOp mesh = getMeshOf(bucket);
   for (auto [role, state] : llvm::zip_equal(roles, update.getStates())) {
-    std::optional<ElementRange> range = getStateRange(bucket, role, piece);
+    std::optional<PieceRange> range = getStateRange(bucket, role, piece);
     RankedTensorType whole = getStateType(bucket, role, mesh);
     RankedTensorType expected =
         range ? whole.clone({range->end - range->begin}) : whole;

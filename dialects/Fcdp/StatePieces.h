@@ -9,7 +9,7 @@
 namespace fcdp {
 
 /// Elements [begin, end) of a shard or a state.
-struct ElementRange {
+struct PieceRange {
   int64_t begin, end;
 };
 
@@ -27,8 +27,8 @@ std::optional<int64_t> getPieceUnit(OptimizerAttrInterface optimizer);
 
 /// Returns the part of a bucket's state that belongs to a range of its shard,
 /// or none if the state cannot be cut there.
-std::optional<ElementRange> getStateRange(BucketOp bucket, StateRole role,
-                                          ElementRange ofShard);
+std::optional<PieceRange> getStateRange(BucketOp bucket, StateRole role,
+                                        PieceRange ofShard);
 
 /// Verifies C3 and C4 of an update. `bucket` is null for a parameter's.
 llvm::LogicalResult verifyPiece(ShardUpdateOp update, BucketOp bucket);

@@ -174,9 +174,11 @@ LogicalResult BucketOp::verify() {
     return emitOpError("expected 'max_side' from 0 to ")
            << kMostSide << " in a trainable bucket, got " << *side;
   bool isOnHost = getStates() == Arena::host;
-  if (getStates() && (!getTrainable() || (isOnHost && getOuter()))) // C17
-    return emitOpError("expected 'states' in a trainable bucket, without "
-                       "'outer' if they are in 'host' memory, got '")
+  if (getStates() &&
+      (!getTrainable() || (isOnHost && reducesWithinNode(*this)))) // C17
+    return emitOpError("expected 'states' in a trainable bucket and, if they "
+                       "are in 'host' memory, one reduced over all ranks, "
+                       "got '")
            << stringifyArena(*getStates()) << "'";
   if (std::optional<int64_t> piece = getPiece();
       piece && (!isOnHost || *piece <= 0 || *piece % kStateBlock != 0)) // C17

@@ -245,10 +245,10 @@ LogicalResult DecideStatesPass::decide() {
   for (auto [toHost, states] : llvm::zip_equal(moves, movable)) {
     if (!toHost)
       continue;
-    if (BucketOp(states.bucket).getOuter())
+    if (reducesWithinNode(BucketOp(states.bucket)))
       return BucketOp(states.bucket)
-          .emitError("states: expected states on the device "
-                     "with --outer, got 'host'");
+          .emitError("states: expected states on the device if nodes train by "
+                     "themselves, got 'host'");
     moveToHost(module, states, spec.pieceBytes);
   }
   return success();

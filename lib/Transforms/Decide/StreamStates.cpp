@@ -25,7 +25,7 @@ private:
   struct Piece {
     ShardUpdateOp update; ///< of the whole shard
     BucketOp bucket;
-    ElementRange elements;
+    PieceRange elements;
     SmallVector<Value> windows = {};
   };
 
@@ -64,7 +64,7 @@ void StreamStatesPass::load(OpBuilder &builder, Piece &piece) {
   for (StateRole role :
        getUpdatedStates(piece.bucket, piece.update.getSettings())) {
     StateOp state = getState(piece.bucket, role);
-    ElementRange range = *getStateRange(piece.bucket, role, piece.elements);
+    PieceRange range = *getStateRange(piece.bucket, role, piece.elements);
     piece.windows.push_back(StateLoadOp::create(
         builder, piece.update.getLoc(),
         state.getTensorType().clone({range.end - range.begin}),
@@ -84,7 +84,7 @@ void StreamStatesPass::updateAndStore(OpBuilder &builder, const Piece &piece) {
   for (auto [role, window] :
        llvm::zip_equal(getUpdatedStates(piece.bucket, update.getSettings()),
                        piece.windows)) {
-    ElementRange range = *getStateRange(piece.bucket, role, piece.elements);
+    PieceRange range = *getStateRange(piece.bucket, role, piece.elements);
     StateStoreOp::create(
         builder, update.getLoc(), window,
         FlatSymbolRefAttr::get(getState(piece.bucket, role).getSymNameAttr()),

@@ -127,7 +127,7 @@ fcdp.state @state_c2 exp_avg of @bucket in host : tensor<512xf32>
 // -----
 
 fcdp.mesh @world(node = 2, local = 2)
-// expected-error@+1 {{expected 'states' in a trainable bucket, without 'outer' if they are in 'host' memory, got 'host'}}
+// expected-error@+1 {{expected 'states' in a trainable bucket and, if they are in 'host' memory, one reduced over all ranks, got 'host'}}
 fcdp.bucket @bucket_c17_frozen unit "s" elements 2048 storage f32 wire f32 states host members []
 
 // -----

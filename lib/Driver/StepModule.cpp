@@ -12,6 +12,7 @@
 #include "fcdp/Transforms/Options/LayoutSpec.h"
 #include "fcdp/Transforms/Options/OptimizerSpec.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
+#include "fcdp/Transforms/Options/StatesSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Pipeline.h"
 #include "mlir/Parser/Parser.h"
@@ -97,6 +98,7 @@ private:
   LogicalResult checkGroups();
   LogicalResult checkAccumulation();
   LogicalResult checkCollectives();
+  LogicalResult checkStates();
   LogicalResult checkLayout();
   LogicalResult checkMaster();
   LogicalResult checkReduceType();
@@ -248,6 +250,19 @@ LogicalResult Checker::checkAccumulation() {
   return success();
 }
 
+LogicalResult Checker::checkStates() {
+  if (!getStrategy(module))
+    return success(); // not decided yet
+  StatesSpec asked = llvm::cantFail(parseStates(wanted.states));
+  bool areOnHost = llvm::any_of(module.getOps<BucketOp>(), [](BucketOp bucket) {
+    return bucket.getStates() == Arena::host;
+  });
+  if (asked.mode == StatesSpec::Mode::Auto ||
+      (asked.mode == StatesSpec::Mode::Host) == areOnHost)
+    return success();
+  return failAt(option::States, areOnHost ? "host" : "device", wanted.states);
+}
+
 LogicalResult Checker::checkCollectives() {
   if (!getStrategy(module))
     return success(); // not decided yet
@@ -309,6 +324,7 @@ LogicalResult Checker::check() {
         std::pair(option::LossWeight, &Checker::checkLossWeight),
         std::pair(option::ClipNorm, &Checker::checkClipNorm),
         std::pair(option::Accumulate, &Checker::checkAccumulation),
+        std::pair(option::States, &Checker::checkStates),
         std::pair(option::Collectives, &Checker::checkCollectives)})
     if (options.isGiven(id) && failed((this->*check)()))
       agrees = false;
@@ -326,12 +342,20 @@ LogicalResult fcdp::checkPastDecisions(ModuleOp module, StringRef input,
   return Checker(module, input, options).check();
 }
 
+/// Returns whether a plan depends on the memory that devices have.
+static bool dependsOnMemory(const PipelineOptions &options) {
+  return llvm::any_of(
+      llvm::ArrayRef<StringRef>{options.strategy, options.activations,
+                                options.states, options.lossChunk},
+      [](StringRef text) { return text.starts_with(kAutoStrategy); });
+}
+
 bool fcdp::isPlannedForCluster(const PipelineOptions &options) {
-  return !findChoiceForCluster(options).empty();
+  return !findChoiceForCluster(options).empty() || dependsOnMemory(options);
 }
 
 PipelineOptions fcdp::withoutBudget(PipelineOptions options) {
-  if (options.strategy != kAutoStrategy && options.activations != "auto")
+  if (!dependsOnMemory(options))
     options.deviceMemory = options.hostMemory = 0;
   return options;
 }

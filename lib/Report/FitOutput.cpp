@@ -53,7 +53,7 @@ std::string FitPrinter::explain(const LargestInput &found) const {
   }
   return least->failure.empty()
              ? "nothing fits: the smallest is " + describe(*least)
-             : "nothing fits: " + least->failure;
+             : "no plan: " + least->failure;
 }
 
 TableRow FitPrinter::makeRow(const LargestInput &found) const {

@@ -181,12 +181,12 @@ TEST_F(DroppedEffectsTest, PlansAreTheSameOrProvedOrRefusedByName) {
   }
   std::map<std::string, Changes> expected = {
       // Nothing is left that fills what is in flight at a function's end.
-      {"accumulate writes sums", {0, 10}},
-      {"all_gather writes states", {0, 8}},
+      {"accumulate writes sums", {0, 11}},
+      {"all_gather writes states", {0, 9}},
       // The users of the prefetched copy do not wait for its gather.
-      {"read_state reads states", {0, 8}},
+      {"read_state reads states", {0, 9}},
       // The update does not wait for late accumulates, unless clipping does.
-      {"shard_update reads sums", {0, 4}},
+      {"shard_update reads sums", {0, 5}},
       // The load waits for compute, and compute has waited for the store.
       {"cache_load reads host memory", {1, 0}},
       {"cache_store writes host memory", {1, 0}},

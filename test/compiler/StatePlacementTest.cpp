@@ -59,7 +59,7 @@ TEST(StatePlacement, RefusesWhatIsWrong) {
             "expected 50 bytes to leave the device, got 40");
   placed.isOnHost = {true, true, false, false, false};
   EXPECT_EQ(failureOf(placed.verify(problem)),
-            "states of 100 bytes could stay on the device");
+            "states of 40 bytes could stay on the device");
 }
 
 } // namespace

@@ -114,9 +114,14 @@ static llvm::Error checkSettings(llvm::StringRef option,
 }
 
 /// Settings that save device memory.
-static constexpr const char *kSavings[] = {kNoOptions.data(), "loss-chunk=auto",
-                                           "remat=unit",
-                                           "remat=unit+loss-chunk=auto"};
+static constexpr const char *kSavings[] = {
+    kNoOptions.data(),
+    "loss-chunk=auto",
+    "remat=unit",
+    "remat=unit+loss-chunk=auto",
+    "remat=unit+loss-chunk=auto+activations=auto",
+    "remat=unit+loss-chunk=auto+states=host",
+    "remat=unit+loss-chunk=auto+frozen=nf4"};
 
 /// Returns the axis of --fit.
 static llvm::Expected<SweepAxis> makeFit(llvm::ArrayRef<std::string> given) {

@@ -84,11 +84,17 @@ void makeOptimizerState(StepState &state) {
   for (const auto &bucket : state.plan.buckets) {
     state.updates.push_back(
         {at::zeros({}, at::TensorOptions(at::kFloat).device(state.device)), 0});
-    for (const plan::State &kept : bucket->states)
-      if ((kept.role() == plan::StateRole::master ||
-           plan::isOptimizerState(kept.role())) &&
-          kept.buf().bytes() != 0)
-        state.flat(kept.buf(), int64_t(kept.buf().bytes()), DType::U8).zero_();
+    for (const plan::State &kept : bucket->states) {
+      bool isOfOptimizer = kept.role() == plan::StateRole::master ||
+                           plan::isOptimizerState(kept.role());
+      const plan::Buf &buf = kept.buf();
+      if (!isOfOptimizer || buf.bytes() == 0)
+        continue;
+      if (buf.arena() == plan::Arena::device)
+        state.flat(buf, int64_t(buf.bytes()), DType::U8).zero_();
+      else
+        std::memset(state.address(buf), 0, buf.bytes());
+    }
   }
 }
 

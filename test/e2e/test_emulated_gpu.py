@@ -94,6 +94,10 @@ def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_bat
         (Config("gpt", micro_batches=2, optimizer=MUON), SHUFFLED),
         (Config("gpt_bf16", strategy="zero2", micro_batches=4, optimizer=MUON, master="f32", clip_norm=0.05), LATE),
         (Config("gpt", strategy="mics", layout="owned", optimizer=MUON), AHEAD),
+        (Config("gpt_bf16", master="f32", micro_batches=2, states="host,piece=4096", clip_norm=0.5), LATE),
+        (Config("gpt", strategy="zero3", states="host,piece=4096"), SHUFFLED),
+        (Config("gpt", micro_batches=2, activations="host"), AHEAD),
+        (Config("gpt", strategy="zero3", activations="host"), LATE),
     ],
     ids=lambda value: value.name if isinstance(value, Config) else value,
 )

@@ -211,7 +211,8 @@ bool StepOptions::leavesStrategyOpen() const {
 
 llvm::Error fcdp::applySettings(StringRef settings, StepOptions &options) {
   for (StringRef setting : llvm::split(settings, '+')) {
-    auto [name, value] = setting.split('=');
+    StringRef name = setting.split('=').first;
+    StringRef value = setting.split('=').second;
     const auto *option =
         llvm::find_if(getPipelineOptions(), [&](const PipelineOption &row) {
           return row.name == name;

@@ -193,8 +193,8 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
     // This runs when the backward pass begins with its final factors, and
     // before values to recompute are chosen, because gradients are computed
     // with the loss.
-    pm.addPass(createChunkLossPass(
-        selectOptions<ChunkLossPassOptions>(options), described));
+    pm.addPass(createChunkLossPass(selectOptions<ChunkLossPassOptions>(options),
+                                   described));
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
     // This runs before gathers are inserted, because recomputed calls share
     // those of the backward pass.

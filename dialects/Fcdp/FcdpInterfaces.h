@@ -31,6 +31,9 @@ mlir::LogicalResult verifyCollective(CollectiveOpInterface op,
 mlir::LogicalResult verifyMessages(CollectiveOpInterface op,
                                    mlir::SymbolTableCollection &symbols);
 
+/// Verifies that no operation uses `value` after `op`.
+mlir::LogicalResult verifyLastUse(mlir::Operation *op, mlir::Value value);
+
 } // namespace fcdp
 
 #include "dialects/Fcdp/FcdpInterfaces.h.inc"

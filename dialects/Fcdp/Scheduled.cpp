@@ -15,6 +15,21 @@ LogicalResult WaitOp::verify() {
   return success();
 }
 
+LogicalResult fcdp::verifyLastUse(Operation *op, Value value) {
+  Block *block = op->getBlock();
+  for (Operation *user : value.getUsers()) {
+    // A user in another block may run later, independent of its place in the
+    // text.
+    Operation *place = block->findAncestorOpInBlock(*user);
+    if (place && (place == op || place->isBeforeInBlock(op)))
+      continue;
+    InFlightDiagnostic diag = op->emitOpError("the value is used later");
+    diag.attachNote(user->getLoc()) << "used here";
+    return diag;
+  }
+  return success();
+}
+
 LogicalResult ReleaseOp::verify() {
   if (!isBuffered(getValue().getDefiningOp())) // C1
     return emitOpError("expected the result of a gather, a load, a cast, a "
@@ -22,16 +37,5 @@ LogicalResult ReleaseOp::verify() {
   if (getStream() == Stream::compute) // C3
     return emitOpError("expected another stream than 'compute', which is meant "
                        "without one");
-  Block *block = (*this)->getBlock();
-  for (Operation *user : getValue().getUsers()) { // C2
-    // A user in another block may run later, independent of its place in the
-    // text.
-    Operation *place = block->findAncestorOpInBlock(*user);
-    if (place && (place == *this || place->isBeforeInBlock(*this)))
-      continue;
-    InFlightDiagnostic diag = emitOpError("the value is used later");
-    diag.attachNote(user->getLoc()) << "used here";
-    return diag;
-  }
-  return success();
+  return verifyLastUse(*this, getValue()); // C2
 }

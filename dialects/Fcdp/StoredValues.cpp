@@ -46,16 +46,7 @@ LogicalResult DropValueOp::verify() {
   if (!store || store.getValue() != getValue()) // C1
     return emitOpError("expected the result of an operation that stores the "
                        "value");
-  Block *block = (*this)->getBlock();
-  for (Operation *user : getValue().getUsers()) { // C2
-    Operation *place = block->findAncestorOpInBlock(*user);
-    if (place && (place == *this || place->isBeforeInBlock(*this)))
-      continue;
-    InFlightDiagnostic diag = emitOpError("the value is used later");
-    diag.attachNote(user->getLoc()) << "used here";
-    return diag;
-  }
-  return success();
+  return verifyLastUse(*this, getValue()); // C2
 }
 
 LogicalResult LoadValueOp::verify() {

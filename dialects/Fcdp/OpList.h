@@ -46,4 +46,27 @@ struct TakesTime : std::bool_constant<Op::template hasTrait<InPlanned>() &&
                                       !Op::template hasTrait<TakesNoTime>() &&
                                       !Op::template hasTrait<RunsNothing>()> {};
 
+/// Selects copies between device and host.
+template <typename Op>
+struct IsHostCopy {
+  static constexpr bool isCopy() {
+    if constexpr (TakesTime<Op>::value)
+      return Op::getWorkKind() == WorkKind::copy;
+    return false;
+  }
+  static constexpr bool value = isCopy();
+};
+
+/// Returns whether a copy between device and host loads its result, or else
+/// stores its operand.
+template <typename Copy>
+bool isLoad(Copy copy) {
+  return copy.chooseStream() == Stream::h2d;
+}
+/// Returns the value on the device that such a copy reads or makes.
+template <typename Copy>
+mlir::Value getCopied(Copy copy) {
+  return isLoad(copy) ? mlir::Value(copy->getResult(0)) : copy->getOperand(0);
+}
+
 } // namespace fcdp

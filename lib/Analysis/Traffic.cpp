@@ -2,6 +2,7 @@
 
 #include "fcdp/Analysis/Traffic.h"
 
+#include "dialects/Fcdp/OpList.h"
 #include "dialects/Fcdp/Tiers.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -34,18 +35,10 @@ LinkBytes fcdp::predictTraffic(Operation *op, MeshOp mesh) {
   if (auto collective = dyn_cast<CollectiveOpInterface>(op))
     return ::predictTraffic(collective, mesh);
   LinkBytes copied;
-  if (auto load = dyn_cast<CacheLoadOp>(op))
-    copied[kLoadRoute.link] = bytesOf(load.getResult());
-  else if (auto store = dyn_cast<CacheStoreOp>(op))
-    copied[kStoreRoute.link] = bytesOf(store.getValue());
-  else if (auto load = dyn_cast<LoadValueOp>(op))
-    copied[kLoadRoute.link] = bytesOf(load.getValue());
-  else if (auto store = dyn_cast<StoreValueOp>(op))
-    copied[kStoreRoute.link] = bytesOf(store.getValue());
-  else if (auto load = dyn_cast<StateLoadOp>(op))
-    copied[kLoadRoute.link] = bytesOf(load.getResult());
-  else if (auto store = dyn_cast<StateStoreOp>(op))
-    copied[kStoreRoute.link] = bytesOf(store.getValue());
+  FcdpOps::visit<IsHostCopy>(op, [&](auto copy) {
+    LinkId link = isLoad(copy) ? kLoadRoute.link : kStoreRoute.link;
+    copied[link] = bytesOf(getCopied(copy));
+  });
   return copied;
 }
 

@@ -10,6 +10,7 @@
 #include "fcdp/Cluster/LocalSumTraffic.h"
 #include "fcdp/Cluster/MessageCost.h"
 #include "fcdp/Cluster/OperatorCost.h"
+#include "fcdp/Cluster/WorkKind.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <map>
@@ -50,23 +51,12 @@ private:
   Cost costOf(aten::CallOp call) const;
   Cost costOfKernel(aten::CallOp call, const OperatorWork &work) const;
   Cost costOf(CollectiveOpInterface collective) const;
-  Cost costOf(CacheStoreOp store) const {
-    return model.costOfStore(bytesOf(store.getValue().getType()));
-  }
-  Cost costOf(CacheLoadOp load) const {
-    return model.costOfLoad(bytesOf(load.getResult().getType()));
-  }
-  Cost costOf(StoreValueOp store) const {
-    return model.costOfStore(bytesOf(store.getValue().getType()));
-  }
-  Cost costOf(LoadValueOp load) const {
-    return model.costOfLoad(bytesOf(load.getValue().getType()));
-  }
-  Cost costOf(StateStoreOp store) const {
-    return model.costOfStore(bytesOf(store.getValue().getType()));
-  }
-  Cost costOf(StateLoadOp load) const {
-    return model.costOfLoad(bytesOf(load.getResult().getType()));
+  /// Prices a copy between device and host.
+  template <typename Copy,
+            std::enable_if_t<IsHostCopy<Copy>::value> * = nullptr>
+  Cost costOf(Copy copy) const {
+    double bytes = bytesOf(getCopied(copy).getType());
+    return isLoad(copy) ? model.costOfLoad(bytes) : model.costOfStore(bytes);
   }
   Cost costOf(CastShardOp cast) const {
     double bytes = bytesOf(cast.getResult().getType());
@@ -181,7 +171,7 @@ double Estimator::getIssueTime(Operation *op, const Cost &cost) const {
   const IssueTimes &issue = cluster.host.issue;
   if (isa<CollectiveOpInterface>(op))
     return issue.transfer;
-  if (isa<CacheStoreOp, CacheLoadOp, StoreValueOp, LoadValueOp>(op))
+  if (getWorkKind(op) == WorkKind::copy)
     return issue.getCopy();
   return cost.getTotal() > 0 ? issue.op : 0;
 }

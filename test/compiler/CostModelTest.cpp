@@ -42,8 +42,9 @@ constexpr char kSymbols[] = R"(
   fcdp.parameter @m0 : tensor<20x40xf32> unit "m" trainable names ["m0"]
   fcdp.parameter @m1 : tensor<10x10xf32> unit "m" trainable names ["m1"]
   fcdp.parameter @m2 : tensor<30x20xf32> unit "m" trainable names ["m2"]
-  fcdp.bucket @owned unit "m" elements 8000 storage f32 wire bf16 trainable layout owned members [@m0 at 0, @m1 at 800, @m2 at 1024]
+  fcdp.bucket @owned unit "m" elements 8000 storage f32 wire bf16 trainable layout owned states host members [@m0 at 0, @m1 at 800, @m2 at 1024]
   fcdp.bucket @mastered unit "m" elements 8000 storage bf16 wire bf16 master f32 trainable members []
+  fcdp.state @moment exp_avg of @owned in host : tensor<1000xf32>
   fcdp.state @s cache of @b in host : tensor<2000xbf16>
   fcdp.state @r residual of @b in host : tensor<2000xf32>
   fcdp.state @g full_grad of @b in device : tensor<8000xf32>
@@ -693,6 +694,10 @@ TEST_F(CostModelTest, IssueTimes) {
   EXPECT_EQ(cost(load).issue, 3);
   cluster.host.issue.copy = 4;
   EXPECT_EQ(cost(load).issue, 4);
+  EXPECT_EQ(cost("fcdp.state_store %a to @moment at 0 : tensor<8xf32>",
+                 "%a: tensor<8xf32>")
+                .issue,
+            4);
   EXPECT_EQ(cost("%g = fcdp.all_gather %a of @b over @world[node] range 0 : "
                  "tensor<1000xbf16> to tensor<2000xbf16>",
                  "%a: tensor<1000xbf16>")

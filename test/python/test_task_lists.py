@@ -76,10 +76,10 @@ def planned_operations() -> list[Thing]:
 
 
 def timed_operations() -> list[Thing]:
-    """Operations that take time, without collectives, which have an interface for it."""
+    """Operations that take time, without collectives and copies, which have costs by interface and by kind of work."""
     text = read("dialects/Fcdp/FcdpOps.td")
     heads = re.findall(r"^def Fcdp_(\w+)Op : (.*?) \{$", text, re.MULTILINE | re.DOTALL)
-    is_timed = {name: not re.search(r"TakesNoTime|Collective", head) for name, head in heads}
+    is_timed = {name: not re.search(r'TakesNoTime|Collective|Work<"copy">', head) for name, head in heads}
     return [thing for thing in planned_operations() if is_timed[thing.Name]]
 
 

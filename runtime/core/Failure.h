@@ -3,6 +3,7 @@
 // Errors of the kinds that programs react to.
 #pragma once
 
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -30,6 +31,11 @@ public:
 private:
   FailureKind failureKind;
 };
+
+/// Is called with a failure of this rank before communicators are aborted in
+/// which a thread of this rank is in a call. They are freed under that call,
+/// which may end the process.
+using OnBlocked = std::function<void(const Failure &failure)>;
 
 /// Returns the kind of any error.
 inline FailureKind kindOf(const std::exception &error) {

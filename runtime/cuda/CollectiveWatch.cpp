@@ -163,6 +163,8 @@ void CollectiveWatch::freeIssuer(std::unique_lock<std::mutex> &lock) {
   // The issuer may need the lock.
   std::vector<DeviceGroup *> aborted = groups;
   lock.unlock();
+  if (options.onBlocked)
+    options.onBlocked(Failure(failure.message(), failure.kind()));
   abortAll(aborted);
   lock.lock();
 }

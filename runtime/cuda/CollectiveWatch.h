@@ -29,6 +29,8 @@ struct CollectiveWatchOptions {
   double timeoutSeconds = 300;
   /// Time in seconds after a failure within which the issuer must have seen it.
   double noticeSeconds = 5;
+  /// Optional; called on the watch's thread.
+  OnBlocked onBlocked = {};
 };
 
 /// Watches for collectives that do not end. If the issuer does not see a

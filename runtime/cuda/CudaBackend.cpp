@@ -28,8 +28,9 @@ withDevice(const CudaBackendOptions &options) {
 }
 
 CollectiveWatchOptions watchOptions(const CudaBackendOptions &options) {
-  return {options.cuda, options.device, options.worldRank,
-          options.collectiveSeconds, options.noticeSeconds};
+  return {options.cuda,          options.device,
+          options.worldRank,     options.collectiveSeconds,
+          options.noticeSeconds, options.onBlocked};
 }
 
 /// For thread-safety, see `Backend`.

@@ -49,6 +49,8 @@ struct CudaBackendOptions {
   /// Time in seconds after a failure after which calls that wait for the device
   /// are ended.
   double noticeSeconds = 5;
+  /// Optional; called on a thread of the backend.
+  OnBlocked onBlocked = {};
   /// Makes the recorder measure with the device's clock. Optional; it must
   /// outlive the backend.
   StepRecorder *recorder = nullptr;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "core/Failure.h"
+
 #include <functional>
 #include <optional>
 #include <string>
@@ -27,6 +29,8 @@ struct DeviceOptions {
   /// Called while the session opens, with a sentence about how this rank's
   /// device communicates. Not called on the CPU.
   std::function<void(const std::string &message)> onDevice;
+  /// Called on a thread of the device.
+  OnBlocked onBlocked;
 };
 
 } // namespace fcdp

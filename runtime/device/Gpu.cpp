@@ -107,6 +107,7 @@ uint32_t joinGroups(const DeviceOptions &options, const GpuRequest &request,
                 return job.get(key, seconds);
               }};
   axes.hasAll = request.hasAll;
+  axes.onBlocked = options.onBlocked;
   if (options.timeoutSeconds)
     axes.joinSeconds = *options.timeoutSeconds;
   if (isShared(cuda, made.device, job, axes.joinSeconds)) {
@@ -182,6 +183,7 @@ MadeGpu makeBackend(const DeviceOptions &options, const GpuRequest &request,
   cuda.reducesByLibrary = options.reducesByNccl;
   cuda.numEvents = request.numEvents;
   cuda.worldRank = job.rank();
+  cuda.onBlocked = options.onBlocked;
   cuda.ranksPerNode = request.mesh.locals;
   cuda.control = &job.control();
   cuda.recorder = recorder;

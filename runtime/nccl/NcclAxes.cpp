@@ -47,6 +47,7 @@ join(const NcclAxesOptions &options, const std::string &name,
   group.name = name;
   group.mostCtas = mostCtas;
   group.joinSeconds = options.joinSeconds;
+  group.onBlocked = options.onBlocked;
   return makeNcclGroup(group);
 }
 

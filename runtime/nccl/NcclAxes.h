@@ -25,6 +25,7 @@ struct NcclAxesOptions {
   IdExchange ids;
   /// See NcclGroupOptions.
   double joinSeconds = 60;
+  OnBlocked onBlocked = {};
 };
 
 /// Groups by `AxisId`.

@@ -60,9 +60,12 @@ private:
   /// Does the same as `check`, but returns the library's text if the call does
   /// not support this memory or communicator.
   std::string checkOrExplain(ncclResult_t result, const char *call) const;
-  [[noreturn]] void fail(const char *call, const std::string &text,
+  DeviceGroupError error(const char *call, const std::string &text,
                          FailureKind kind = FailureKind::Other) const;
-  [[noreturn]] void failAtTimeOut(const char *call, double seconds) const;
+  DeviceGroupError timedOut(const char *call, double seconds) const;
+  [[noreturn]] void fail(const char *call, const std::string &text) const {
+    throw error(call, text);
+  }
 
   const NcclGroupOptions options;
   const NcclLibrary &nccl;
@@ -141,10 +144,13 @@ ncclResult_t NcclGroup::callWithPeers(const char *name, double seconds,
   });
   if (bounded.hasEnded(seconds))
     return bounded.result();
+  const DeviceGroupError late = timedOut(name, seconds);
+  if (options.onBlocked)
+    options.onBlocked(late);
   // Only the abort makes NCCL return.
   abort();
   (void)bounded.hasEnded(finalizeSeconds);
-  failAtTimeOut(name, seconds);
+  throw late;
 }
 
 void NcclGroup::connect(const WarmUp &warmUp, std::byte *memory, size_t bytes) {
@@ -194,20 +200,21 @@ void NcclGroup::runFirst(cudaStream_t stream, size_t bytes, Call call) {
     if (auto error = findError())
       fail(name, *error);
     if (Clock::now() > deadline)
-      failAtTimeOut(name, seconds);
+      throw timedOut(name, seconds);
     std::this_thread::sleep_for(pollInterval);
   }
 }
 
-void NcclGroup::fail(const char *call, const std::string &text,
-                     FailureKind kind) const {
-  throw DeviceGroupError("group " + options.name + ": " + call + " with " +
-                             describePeers() + ": " + text,
-                         kind);
+DeviceGroupError NcclGroup::error(const char *call, const std::string &text,
+                                  FailureKind kind) const {
+  return DeviceGroupError("group " + options.name + ": " + call + " with " +
+                              describePeers() + ": " + text,
+                          kind);
 }
 
-void NcclGroup::failAtTimeOut(const char *call, double seconds) const {
-  fail(call, "timed out after " + spellSeconds(seconds), FailureKind::TimedOut);
+DeviceGroupError NcclGroup::timedOut(const char *call, double seconds) const {
+  return error(call, "timed out after " + spellSeconds(seconds),
+               FailureKind::TimedOut);
 }
 
 void NcclGroup::check(ncclResult_t result, const char *call) const {

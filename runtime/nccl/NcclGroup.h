@@ -39,6 +39,8 @@ struct NcclGroupOptions {
   /// must end. Each of the first collectives has as long, and the time in which
   /// a slow network sends its bytes.
   double joinSeconds = 60;
+  /// Optional; called on the thread that makes or connects the group.
+  OnBlocked onBlocked = {};
 };
 
 /// Joins the group. All ranks must make their groups in the same order. Throws

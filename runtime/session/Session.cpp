@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <c10/util/Exception.h>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 
 namespace fcdp {
@@ -170,12 +171,29 @@ SessionError Session::Impl::conclude(const std::exception &error,
       job->publishFailure(message);
     return {code, message};
   }
+  std::lock_guard<std::mutex> lock(reporting);
+  return reported ? *reported : explain(message, code);
+}
+
+SessionError Session::Impl::explain(const std::string &message,
+                                    SessionErrorCode code) {
   std::string explained = job->explainFailure(
       message, code == SessionErrorCode::TimedOut ? FailureKind::TimedOut
                                                   : FailureKind::Other);
   if (explained != message)
     return {SessionErrorCode::PeerFailed, explained};
   return {code, message};
+}
+
+void Session::Impl::reportBlocked(const Failure &failure) {
+  std::lock_guard<std::mutex> lock(reporting);
+  if (reported)
+    return;
+  reported = explain(failure.what(), codeOf(failure, SessionErrorCode::Failed));
+  if (options.onBlockedFailure)
+    options.onBlockedFailure(*reported);
+  else
+    std::fprintf(stderr, "fcdp: error: %s\n", reported->what());
 }
 
 void Session::Impl::join() {
@@ -234,7 +252,11 @@ void Session::Impl::makeStep() {
     profile = std::make_unique<StepProfile>(plan, *job);
     toProfile = 1 + options.profiledSteps;
   }
-  device = makeDevice(options, plan, *job, recorder.get());
+  DeviceOptions forDevice = options;
+  forDevice.onBlocked = [this](const Failure &failure) {
+    reportBlocked(failure);
+  };
+  device = makeDevice(forDevice, plan, *job, recorder.get());
   alarm.watch(job.get(), device.backend.get());
   scaledLoss.start();
   losses.emplace(plan, job->rank());

@@ -24,6 +24,7 @@
 #include <chrono>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <unistd.h>
 #include <utility>
 
@@ -67,6 +68,10 @@ struct Session::Impl {
     }
   }
   SessionError conclude(const std::exception &error, SessionErrorCode code);
+  /// Returns the error for a failed transfer, after the other ranks know of it.
+  SessionError explain(const std::string &message, SessionErrorCode code);
+  /// Reports a failure while the session's thread is blocked in a call.
+  void reportBlocked(const Failure &failure);
   /// Does the same for work that all ranks do together, and counts it. A rank
   /// that closes the session reports the count to the others.
   template <typename Work>
@@ -166,6 +171,9 @@ struct Session::Impl {
   /// The number of steps until the profile is complete, including the first
   /// one.
   int64_t toProfile = 0;
+  std::mutex reporting;
+  /// The error of `reportBlocked`, if it was called; `reporting` guards it.
+  std::optional<SessionError> reported;
   PeerAlarm alarm;
   // Members are in the order of their creation, so that they are destroyed in
   // reverse.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/OnNonfinite.h"
+#include "core/SessionError.h"
 #include "device/DeviceOptions.h"
 #include "job/Agreement.h"
 #include "job/FileAgreement.h"
@@ -74,6 +75,11 @@ struct SessionOptions : DeviceOptions {
   /// one, fails with PeerFailed. With it, the same happens after the function
   /// has returned.
   std::function<void(const std::string &message)> onPeerFailure;
+  /// Called at most once, on any thread, with a failure that the other ranks
+  /// know of. The session's thread is blocked in a call of NCCL, whose abort
+  /// follows and may end the process, so the error may never be thrown. Without
+  /// it, the message is printed on the standard error.
+  std::function<void(const SessionError &error)> onBlockedFailure;
 };
 
 } // namespace fcdp

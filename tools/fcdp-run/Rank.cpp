@@ -45,6 +45,12 @@ bool isBeforeMeeting(SessionErrorCode code) {
          code == SessionErrorCode::RendezvousFailed;
 }
 
+[[noreturn]] void leave(FailureExit &failureExit, const SessionError &error) {
+  if (error.code() == SessionErrorCode::PeerFailed)
+    failureExit.shared(error.what());
+  failureExit.own(error.what());
+}
+
 } // namespace
 
 int runRank(const Options &options,
@@ -72,6 +78,9 @@ int runRank(const Options &options,
   sessionOptions.onPeerFailure = [&](const std::string &message) {
     failureExit.shared(message);
   };
+  sessionOptions.onBlockedFailure = [&](const SessionError &error) {
+    leave(failureExit, error);
+  };
   // Declared outside the try block, so that after an error its destructor,
   // which could wait, does not run.
   std::unique_ptr<Session> session;
@@ -97,12 +106,10 @@ int runRank(const Options &options,
   } catch (const SessionError &error) {
     if (isBeforeMeeting(error.code()))
       throw;
-    if (error.code() == SessionErrorCode::PeerFailed)
-      failureExit.shared(error.what());
     // All ranks have this error, and one of each node prints it.
     if (error.code() == SessionErrorCode::NotFinite && launch.place.local != 0)
       failureExit.silent();
-    failureExit.own(error.what());
+    leave(failureExit, error);
   }
 }
 

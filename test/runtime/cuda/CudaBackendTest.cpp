@@ -203,7 +203,16 @@ TEST_F(CudaBackendTest, AnIssuerThatAHungDeviceKeepsIsFreed) {
   conformance::WorldOptions options;
   options.mesh = {2, 1};
   options.timeoutSeconds = 0.3;
-  CudaWorld world(options, fake::Policy::Late);
+  // An abort frees a communicator under the call, so the failure is reported
+  // first.
+  std::vector<std::pair<std::string, size_t>> told;
+  CudaWorld world(options, fake::Policy::Late, {}, /*reducesByLibrary=*/false,
+                  [&](const Failure &failure) {
+                    EXPECT_EQ(failure.kind(), FailureKind::TimedOut);
+                    told.emplace_back(failure.what(),
+                                      fake::liveCommunicators());
+                  });
+  const size_t live = fake::liveCommunicators();
   Backend &backend = world.backend(0);
   std::byte *base = backend.deviceBase();
   fake::hangDevice(1);
@@ -221,6 +230,8 @@ TEST_F(CudaBackendTest, AnIssuerThatAHungDeviceKeepsIsFreed) {
   EXPECT_EQ(backend.failure(),
             "all-gather of bucket 'b' over nodes (model.py:1): rank 0: with "
             "rank 1: timed out after 0.3 s");
+  using Told = std::vector<std::pair<std::string, size_t>>;
+  EXPECT_EQ(told, (Told{{backend.failure(), live}}));
 }
 
 // cudaFree waits for the device, on which a collective hangs.

@@ -32,9 +32,9 @@ IdExchange exchangeOver(MemoryStore &store) {
 
 CudaWorld::CudaWorld(const conformance::WorldOptions &options,
                      fake::Policy policy, std::array<WarmUp, kNumAxes> messages,
-                     bool reducesByLibrary)
+                     bool reducesByLibrary, OnBlocked onBlocked)
     : mesh(options.mesh), messages(std::move(messages)),
-      reducesByLibrary(reducesByLibrary),
+      reducesByLibrary(reducesByLibrary), onBlocked(std::move(onBlocked)),
       store(std::make_shared<MemoryStore>()) {
   int world = ++worlds;
   fake::resetNccl();
@@ -91,6 +91,7 @@ void CudaWorld::makeRank(uint32_t rank, const conformance::WorldOptions &world,
   options.ranksPerNode = mesh.locals;
   options.collectiveSeconds = world.timeoutSeconds;
   options.noticeSeconds = noticeSeconds;
+  options.onBlocked = onBlocked;
   HostCacheOptions cache;
   cache.device = int(rank);
   cache.segment.name = name + "-" + std::to_string(place.node);

@@ -23,10 +23,11 @@ public:
   /// The value of CudaBackendOptions.
   static constexpr double noticeSeconds = 0.1;
 
-  /// `messages` and `reducesByLibrary` are options of CudaBackendOptions.
+  /// `messages`, `reducesByLibrary` and `onBlocked` are options of
+  /// CudaBackendOptions.
   CudaWorld(const conformance::WorldOptions &options, fake::Policy policy,
             std::array<WarmUp, kNumAxes> messages = {},
-            bool reducesByLibrary = false);
+            bool reducesByLibrary = false, OnBlocked onBlocked = {});
   ~CudaWorld() override;
 
   Backend &backend(uint32_t rank) override { return *backends[rank]; }
@@ -41,6 +42,7 @@ private:
   const Mesh mesh;
   const std::array<WarmUp, kNumAxes> messages;
   const bool reducesByLibrary;
+  const OnBlocked onBlocked;
   std::shared_ptr<MemoryStore> store;
   std::unique_ptr<InProcessGroup> controlGroup;
   std::vector<std::unique_ptr<Transport>> controls;

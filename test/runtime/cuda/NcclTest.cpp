@@ -211,13 +211,20 @@ TEST_F(Nccl, APeerThatDoesNotComeEndsTheJoiningAtTheTimeOut) {
   joinSeconds = 0.3;
   size_t before = fake::liveCommunicators();
   auto start = std::chrono::steady_clock::now();
+  NcclGroupOptions made = options(0, {0, 4, 6});
+  std::string told;
+  made.onBlocked = [&](const Failure &failure) {
+    told = failure.what();
+    EXPECT_EQ(calls("ncclCommAbort"), 0u);
+  };
   try {
-    makeNcclGroup(options(0, {0, 4, 6}));
+    makeNcclGroup(made);
     FAIL();
   } catch (const DeviceGroupError &error) {
     EXPECT_STREQ(error.what(),
                  "group node-gather: ncclCommInitRankConfig with ranks 4, 6: "
                  "timed out after 0.3 s");
+    EXPECT_EQ(error.what(), told);
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   EXPECT_EQ(fake::liveCommunicators(), before);

@@ -258,6 +258,36 @@ TEST_F(StepTest, ClipGradients) {
   EXPECT_TRUE(std::isnan(grad[0]));
 }
 
+// A norm is summed in blocks, without a copy of the gradient.
+TEST_F(StepTest, ClipAGradientOfSeveralBlocks) {
+  const int64_t elements = 6000, bytes = 4 * elements;
+  addLoss();
+  addBucket("f32", 4, {"shard", "grad"});
+  Json &bucket = fake.plan["buckets"][0];
+  bucket["elements"] = bucket["shard_elements"] = elements;
+  bucket["states"] = {test::state("shard", "f32", device(0, bytes)),
+                      test::state("grad", "f32", device(bytes, bytes))};
+  fake.add(
+      "update",
+      {{"kind", "clip_gradients"}, {"max_norm", 1.0}, {"grad_scale", 1.0}});
+  load();
+  const std::span<float> grad(backend->at<float>(bytes), elements);
+  for (int64_t i = 0; i < elements; ++i)
+    grad[i] = i % 2 ? 3 : -1;
+  run();
+  const float norm = std::sqrt(5.f * elements);
+  EXPECT_FLOAT_EQ(grad[0], -1 / norm);
+  EXPECT_FLOAT_EQ(grad[elements - 1], 3 / norm);
+  // The first step allocates what later ones reuse.
+  const Step::Memory first = step->memory();
+  EXPECT_LT(first.devicePeakBytes, 65536u + 4096u);
+  grad.back() = std::numeric_limits<float>::infinity();
+  run();
+  EXPECT_EQ(grad[0], 0);
+  EXPECT_TRUE(std::isnan(grad.back()));
+  EXPECT_EQ(step->memory().systemAllocations, first.systemAllocations);
+}
+
 TEST_F(StepTest, ClipGradientsByTheNormOverAllRanks) {
   fake.plan["nodes"] = fake.plan["ranks_per_node"] = 2;
   addLoss();

@@ -247,9 +247,9 @@ bool gathersReferToSlice(BucketOp bucket);
 /// between nodes, each with the name of its attribute.
 llvm::SmallVector<std::pair<llvm::StringRef, llvm::StringRef>>
 getMessageForms(BucketOp bucket);
-/// Returns the forms in which reductions may send values. The first is that of
-/// the values themselves.
-llvm::SmallVector<llvm::StringRef> getReductionForms();
+/// Returns the forms in which reductions may send values on `target`; on CPUs,
+/// these are all. The first is that of the values themselves.
+llvm::SmallVector<llvm::StringRef> getReductionForms(Target target);
 /// Lets reductions of `bucket` send values in one of these forms.
 void setReductionForm(BucketOp bucket, llvm::StringRef form);
 /// Verifies these forms (C13 and C14 of fcdp.bucket).

@@ -28,6 +28,10 @@ bool fcdp::isQuantized(std::optional<Wire> wire) {
   return wire == Wire::int8 || wire == Wire::int4;
 }
 
+bool fcdp::canCode(Wire wire, Target target) {
+  return target == Target::cpu || wire == Wire::raw || isQuantized(wire);
+}
+
 static QuantizedFormat getFormat(Wire wire) {
   return wire == Wire::int8 ? kInt8Format : kInt4Format;
 }
@@ -125,11 +129,11 @@ fcdp::getMessageForms(BucketOp bucket) {
           {bucket.getReduceWireAttrName(), stringify(bucket.getReduceWire())}};
 }
 
-llvm::SmallVector<StringRef> fcdp::getReductionForms() {
+llvm::SmallVector<StringRef> fcdp::getReductionForms(Target target) {
   llvm::SmallVector<StringRef> forms;
   for (unsigned i = 0; i <= getMaxEnumValForWire(); ++i)
     if (auto wire = static_cast<Wire>(i);
-        isFor(wire, CollectiveKind::reduceScatter))
+        isFor(wire, CollectiveKind::reduceScatter) && canCode(wire, target))
       forms.push_back(stringifyWire(wire));
   return forms;
 }

@@ -21,6 +21,11 @@ std::string getCollectiveName(CollectiveKind kind, Wire wire);
 /// Returns whether values of `type` may be sent in the form of `wire`.
 bool canSend(Wire wire, mlir::Type type);
 
+/// Returns whether devices of `target` can code and decode `wire`. Messages
+/// whose sizes depend on the values are coded on CPUs only, because NCCL's
+/// counts are arguments of the host.
+bool canCode(Wire wire, Target target);
+
 /// Returns the role of the state that a collective with `wire` refers to, or
 /// none if it needs no state.
 std::optional<StateRole> getNeededState(Wire wire);

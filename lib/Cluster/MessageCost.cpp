@@ -6,6 +6,9 @@
 #include "MeasuredCost.h"
 #include "dialects/Fcdp/Fcdp.h"
 #include "dialects/Fcdp/Wires.h"
+#include "fcdp/Cluster/CollectiveCost.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace fcdp;
@@ -15,6 +18,20 @@ using namespace fcdp;
 static Cost withCodec(Cost transfer, const MessageRates &rates, int64_t coded,
                       int64_t ranks, double partBytes) {
   transfer.latency += double(coded + ranks - 1) * partBytes / rates.rate;
+  return transfer;
+}
+
+/// Adds the time in which a GPU rounds the parts of the others. It reads their
+/// residuals from host memory and writes them back at the same time, which
+/// takes longer than the work on values in its own memory.
+static Cost withRounding(Cost transfer, const Cluster &cluster, int64_t ranks,
+                         double partElements) {
+  const double bytes = double(ranks - 1) * partElements * sizeof(float);
+  double seconds = cluster.getHostMemoryTime(2 * bytes);
+  for (LinkId copies : {LinkId::H2D, LinkId::D2H})
+    seconds = std::max(
+        seconds, costOfTransfer(cluster, cluster.links[copies], bytes).seconds);
+  transfer.latency += seconds;
   return transfer;
 }
 
@@ -40,7 +57,7 @@ static double getMessageBits(const MessageRates &rates, Wire wire,
 
 Cost fcdp::costOfCodedReduction(const Cluster &cluster, int64_t ranks,
                                 double partBytes, int64_t elementBytes,
-                                Wire wire) {
+                                Wire wire, Target target) {
   const MessageRates &rates = cluster.messages;
   double bits = 8.0 * static_cast<double>(elementBytes);
   double share = getMessageBits(rates, wire, bits) / bits;
@@ -50,8 +67,11 @@ Cost fcdp::costOfCodedReduction(const Cluster &cluster, int64_t ranks,
         Cost transfer =
             estimateOverAxis(cluster, Axis::node, CollectiveKind::allGather,
                              ranks, bytes * share);
-        return withSum(withCodec(transfer, rates, ranks - 1, ranks, bytes),
-                       cluster.device, ranks, bytes);
+        Cost coded = target == Target::cuda
+                         ? withRounding(transfer, cluster, ranks,
+                                        bytes / double(elementBytes))
+                         : withCodec(transfer, rates, ranks - 1, ranks, bytes);
+        return withSum(coded, cluster.device, ranks, bytes);
       });
 }
 
@@ -64,6 +84,7 @@ std::optional<Cost> fcdp::costOfMessages(const Cluster &cluster,
     return costOfDeltaGather(cluster, ranks, bytes);
   Type element =
       cast<RankedTensorType>(collective.getInput().getType()).getElementType();
-  return costOfCodedReduction(cluster, ranks, bytes / double(ranks),
-                              elementBytes(element), collective.getWire());
+  return costOfCodedReduction(
+      cluster, ranks, bytes / double(ranks), elementBytes(element),
+      collective.getWire(), getTarget(collective->getParentOfType<ModuleOp>()));
 }

@@ -283,10 +283,6 @@ void checkMessage(const Quantization &quantization,
 
 } // namespace
 
-QuantizedFormat formatOf(WireCode code) {
-  return code == WireCode::Int4 ? kInt4Format : kInt8Format;
-}
-
 void quantize(const Quantization &quantization,
               std::span<const std::byte> values, std::span<float> residual,
               std::span<std::byte> message) {

@@ -19,9 +19,6 @@ struct Quantization {
   DType type;
 };
 
-/// Returns the format for Int8 or Int4.
-QuantizedFormat formatOf(WireCode code);
-
 /// Quantises `values` plus `residual` into `message`, which has quantizedBytes,
 /// and sets `residual` to the error of `dequantize`. If a block has a value
 /// that is not finite, the whole block becomes NaN, and its residual 0.

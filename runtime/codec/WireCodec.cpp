@@ -10,11 +10,6 @@
 namespace fcdp {
 namespace {
 
-bool isQuantized(const Collective &collective) {
-  return collective.message.code == WireCode::Int8 ||
-         collective.message.code == WireCode::Int4;
-}
-
 MessageCoding codingOf(const Collective &collective) {
   return {collective.message.code, collective.inType,
           collective.message.generation};
@@ -31,18 +26,19 @@ const std::byte *referenceOf(const Collective &collective, size_t part,
 } // namespace
 
 void WireCodec::check(const Collective &collective) const {
-  bool isReady = isQuantized(collective)
+  bool isReady = collective.message.isRounded()
                      ? collective.message.memory && collective.message.residual
                      : collective.message.memory && lossless;
   if (!isReady)
-    throw std::runtime_error(
-        std::string(collective.what) +
-        ": the backend was given no memory for " +
-        (isQuantized(collective) ? "quantised values" : "coded messages"));
+    throw std::runtime_error(std::string(collective.what) +
+                             ": the backend was given no memory for " +
+                             (collective.message.isRounded()
+                                  ? "quantised values"
+                                  : "coded messages"));
 }
 
 size_t WireCodec::bytes(const Collective &collective, size_t valueBytes) const {
-  return isQuantized(collective)
+  return collective.message.isRounded()
              ? quantizedBytes(formatOf(collective.message.code),
                               valueBytes / byteSize(collective.inType))
              : codedCapacity(valueBytes);
@@ -51,7 +47,7 @@ size_t WireCodec::bytes(const Collective &collective, size_t valueBytes) const {
 size_t WireCodec::encode(const Collective &collective, size_t part,
                          std::span<const std::byte> values,
                          std::span<std::byte> message) {
-  if (!isQuantized(collective))
+  if (!collective.message.isRounded())
     return lossless->encode(codingOf(collective), values,
                             referenceOf(collective, part, values.size()),
                             message);
@@ -64,7 +60,7 @@ size_t WireCodec::encode(const Collective &collective, size_t part,
 void WireCodec::decode(const Collective &collective, size_t part,
                        std::span<const std::byte> message,
                        std::span<std::byte> values) {
-  if (isQuantized(collective))
+  if (collective.message.isRounded())
     dequantize({collective.message.code, collective.inType}, message, values);
   else
     lossless->decode(codingOf(collective), message,
@@ -72,7 +68,7 @@ void WireCodec::decode(const Collective &collective, size_t part,
 }
 
 void WireCodec::clearPadding(const Collective &collective) const {
-  if (isQuantized(collective))
+  if (collective.message.isRounded())
     for (const PaddingRange &padding :
          std::span(collective.message.padding, collective.message.numPaddings))
       std::fill_n(collective.message.residual + padding.first, padding.elements,

@@ -9,7 +9,7 @@ namespace fcdp {
 void MessageSpec::expectRaw(const char *what) const {
   if (!isRaw())
     throw std::runtime_error(std::string(what) +
-                             ": messages are coded on CPUs only");
+                             ": messages are coded without loss on CPUs only");
 }
 
 } // namespace fcdp

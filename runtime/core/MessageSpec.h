@@ -40,8 +40,12 @@ struct MessageSpec {
   size_t numPaddings = 0;
 
   bool isRaw() const { return code == WireCode::Raw; }
+  bool isRounded() const {
+    return code == WireCode::Int8 || code == WireCode::Int4;
+  }
   /// Throws std::runtime_error unless the messages are the values themselves.
-  /// The compiler plans others for CPUs only. `what` is the collective.
+  /// The compiler plans messages without loss for CPUs only. `what` is the
+  /// collective.
   void expectRaw(const char *what) const;
 };
 
@@ -74,6 +78,11 @@ inline constexpr QuantizedFormat kInt8Format{256, 8};
 /// Blocks are shorter than those of int8, because each is rotated as a whole.
 inline constexpr QuantizedFormat kInt4Format{128, 4};
 inline constexpr uint64_t kScaleBytes = 2;
+
+/// Returns the format for Int8 or Int4.
+constexpr QuantizedFormat formatOf(WireCode code) {
+  return code == WireCode::Int4 ? kInt4Format : kInt8Format;
+}
 
 /// Returns the bytes of a message for `elements` quantised values. Without
 /// values there is no message.

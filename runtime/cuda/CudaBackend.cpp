@@ -10,6 +10,7 @@
 
 #include <array>
 #include <chrono>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -119,6 +120,9 @@ private:
                      cudaStream_t on);
   void enqueueReduction(const Collective &collective, DeviceGroup &group,
                         cudaStream_t on);
+  /// Enqueues a reduction of `elements` a rank whose messages are rounded.
+  void enqueueRounded(const Collective &collective, DeviceGroup &group,
+                      uint64_t elements, cudaStream_t on);
   void enqueueCopy(void *dst, const void *src, size_t bytes, cudaStream_t on);
   bool isIdle();
   /// Polls until `isDone()` or any failure.
@@ -298,7 +302,8 @@ void CudaBackendImpl::enqueueGather(const Collective &collective,
 }
 
 void CudaBackendImpl::reduceScatter(const Collective &collective) {
-  collective.message.expectRaw(collective.what);
+  if (!collective.message.isRounded())
+    collective.message.expectRaw(collective.what);
   DeviceGroup &group =
       require(axes[size_t(collective.axis)].reduce, collective);
   issueCollective(
@@ -323,6 +328,8 @@ void CudaBackendImpl::enqueueReduction(const Collective &collective,
   // A single chunk of the same type is copied.
   if (ranks == 1 && collective.inType == collective.outType)
     return enqueueCopy(collective.out, own, chunkBytes, on);
+  if (collective.message.isRounded())
+    return enqueueRounded(collective, group, chunkBytes / elementBytes, on);
   if (reducesByLibrary && collective.inType == collective.outType)
     return group.reduceScatter(collective.in, collective.out,
                                chunkBytes / elementBytes, collective.inType,
@@ -339,6 +346,37 @@ void CudaBackendImpl::enqueueReduction(const Collective &collective,
   chunks.nodes = uint32_t(ranks / locals);
   chunks.locals = locals;
   kernels.sumChunks(chunks, collective.inType, collective.outType, on);
+}
+
+void CudaBackendImpl::enqueueRounded(const Collective &collective,
+                                     DeviceGroup &group, uint64_t elements,
+                                     cudaStream_t on) {
+  const MessageSpec &spec = collective.message;
+  const size_t bytes = quantizedBytes(formatOf(spec.code), elements);
+  std::byte *sent = spec.memory, *received = sent + group.size() * bytes;
+  cuda::QuantizeArguments parts;
+  parts.values = collective.in;
+  parts.residual = spec.residual;
+  parts.messages = reinterpret_cast<uint8_t *>(sent);
+  parts.messageBytes = bytes;
+  parts.elements = elements;
+  parts.rank = group.rank();
+  parts.ranks = group.size();
+  kernels.quantize(parts, spec.code, collective.inType, on);
+  for (const PaddingRange &padding : std::span(spec.padding, spec.numPaddings))
+    kernels.clear(spec.residual + padding.first, padding.elements, on);
+  group.exchangeChunks(sent, received, bytes, on);
+  cuda::SumMessagesArguments messages;
+  messages.own =
+      collective.in + group.rank() * elements * byteSize(collective.inType);
+  messages.messages = reinterpret_cast<const uint8_t *>(received);
+  messages.messageBytes = bytes;
+  messages.out = collective.out;
+  messages.elements = elements;
+  messages.rank = group.rank();
+  messages.ranks = group.size();
+  kernels.sumMessages(messages, spec.code, collective.inType,
+                      collective.outType, on);
 }
 
 void CudaBackendImpl::sumOverRanks(double *number, double *scratch,

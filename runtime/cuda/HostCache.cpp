@@ -78,7 +78,8 @@ CudaHostCache::CudaHostCache(std::shared_ptr<const CudaLibrary> givenCuda,
     return;
   try {
     cuda->check(cuda->cudaHostRegister(own.data(), own.size(),
-                                       cudaHostRegisterPortable),
+                                       cudaHostRegisterPortable |
+                                           cudaHostRegisterMapped),
                 "cudaHostRegister");
   } catch (const std::runtime_error &error) {
     uint64_t locked = own.size();

@@ -737,7 +737,8 @@ TEST_F(CostModelTest, CollectivesHoldProcessorsUnlessMeasured) {
        {model.costOfGather(Axis::node, 2, 1000),
         model.costOfReduction(Axis::local, 4, 1000),
         costOfDeltaGather(model.getCluster(), 2, 1000),
-        costOfCodedReduction(model.getCluster(), 2, 1000, 2, Wire::coded),
+        costOfCodedReduction(model.getCluster(), 2, 1000, 2, Wire::coded,
+                             Target::cpu),
         model.costOfFlatGather(1000), model.costOfFlatReduction(1000)})
     EXPECT_EQ(collective.processors, 0.25);
   EXPECT_EQ(model.costOfStore(1000).processors, 0);
@@ -749,6 +750,24 @@ TEST_F(CostModelTest, CollectivesHoldProcessorsUnlessMeasured) {
   EXPECT_EQ(links.costOfReduction(Axis::local, 4, 1000).processors, 0.25);
   profile = std::make_shared<Profile>();
   EXPECT_EQ(cost(gather, argument).processors, 0);
+}
+
+/// A GPU reads the residuals of 5e5 gradients for each of two other nodes from
+/// host memory, and writes them back.
+TEST_F(CostModelTest, GpusRoundAsFastAsResidualsAreCopied) {
+  cluster.messages.rate = 1e300;
+  cluster.host.memoryBandwidth = std::nullopt;
+  cluster.links[LinkId::D2H].bandwidth = 1e4; // the slower way
+  auto latency = [&](Target target) {
+    return costOfCodedReduction(cluster, 3, 1e6, 2, Wire::int8, target).latency;
+  };
+  const double copies =
+      costOfTransfer(cluster, cluster.links[LinkId::D2H], 4e6).seconds;
+  EXPECT_GT(copies, 0);
+  EXPECT_DOUBLE_EQ(latency(Target::cuda) - latency(Target::cpu), copies);
+  cluster.host.memoryBandwidth = 1e2;
+  EXPECT_DOUBLE_EQ(latency(Target::cuda) - latency(Target::cpu),
+                   cluster.getHostMemoryTime(8e6));
 }
 
 TEST_F(CostModelTest, FusedOperators) {

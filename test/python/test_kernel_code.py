@@ -15,6 +15,11 @@ TOOLS = Path(sysconfig.get_path("purelib")) / "nvidia/cu13/bin"
 TYPES = ("f16", "bf16", "f32", "f64")
 # kLoadsInFlight of SumChunks.h, and the two operands of an addition in place.
 LOADS = {f"fcdp_sum_{given}_{result}": 4 for given in TYPES for result in TYPES} | {"fcdp_add": 2}
+ROUNDED = [f"{code}_{given}" for code in ("int8", "int4") for given in TYPES[:3]]
+# A warp finds the greatest magnitude of its block, and rotates blocks of int4.
+WARPS = {f"fcdp_quantize_{kind}" for kind in ROUNDED}
+WARPS |= {f"fcdp_sum_{kind}_{result}" for kind in ROUNDED if "int4" in kind for result in TYPES[:3]}
+OTHERS = {f"fcdp_sum_{kind}_{result}" for kind in ROUNDED if "int8" in kind for result in TYPES[:3]} | {"fcdp_clear"}
 
 
 def disassemble(architecture: str) -> dict[str, list[str]]:
@@ -38,10 +43,14 @@ def disassemble(architecture: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
 def test_vectors_are_loaded_before_the_first_addition(architecture: str) -> None:
     kernels = disassemble(architecture)
-    assert kernels.keys() == LOADS.keys()
+    assert kernels.keys() == LOADS.keys() | WARPS | OTHERS
     for name, instructions in kernels.items():
+        # Arrays that are indexed by a loop which is not unrolled are in local memory.
+        assert not [instruction for instruction in instructions if re.match(r"(LDL|STL)\b", instruction)], name
+        exchanges = [instruction for instruction in instructions if instruction.startswith("SHFL.BFLY")]
+        assert bool(exchanges) == (name in WARPS), name
+    for name in LOADS:
+        instructions = kernels[name]
         addition = next(i for i, instruction in enumerate(instructions) if re.match(r"[FD]ADD\b", instruction))
         loads = [instruction for instruction in instructions[:addition] if instruction.startswith("LDG")]
         assert len(loads) == LOADS[name] and all(".128" in load for load in loads), (name, loads)
-        # Arrays that are indexed by a loop which is not unrolled are in local memory.
-        assert not [instruction for instruction in instructions if re.match(r"(LDL|STL)\b", instruction)], name

@@ -50,12 +50,13 @@ LogicalResult DecideWiresPass::checkGiven() {
       failed(checkOption(module, "reduce-wire", reduceWire)))
     return failure();
   choice = getWireChoice(wire, reduceWire);
-  bool isCoded =
-      choice.gathers != GatherWireSpec::raw || choice.reductions != Wire::raw;
-  if (isCoded && getTarget(module) == Target::cuda)
-    return module.emitError("messages are coded on CPUs only: give neither "
-                            "--wire nor --reduce-wire "
-                            "for the target 'cuda'");
+  const Target target = getTarget(module);
+  const bool sendsValues = choice.gathers == GatherWireSpec::raw;
+  if ((!sendsValues && target == Target::cuda) ||
+      !canCode(choice.reductions, target))
+    return module.emitError("messages are coded without loss on CPUs only: "
+                            "expected no --wire, and --reduce-wire=raw, int8 "
+                            "or int4, for the target 'cuda'");
   for (auto bucket : module.getOps<BucketOp>())
     if (!bucket.getResidency())
       return bucket.emitError("expected a residency; run --fcdp-decide first");

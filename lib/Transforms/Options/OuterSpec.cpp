@@ -31,7 +31,7 @@ static SmallVector<Setting> makeSettings() {
           {"momentum", 0.9},
           {"fragments", 1, 1, kMostSteps},
           {"dtype", 1, 0, 0, {"f32", "bf16", "f16"}},
-          {"wire", std::nullopt, 0, 0, getReductionForms()},
+          {"wire", std::nullopt, 0, 0, getReductionForms(Target::cpu)},
           {"overlap", 0, 0, 0, {"off", "on"}}};
 }
 
@@ -43,11 +43,10 @@ static Type getType(double index, MLIRContext *context) {
 }
 
 llvm::StringRef OuterSpec::findObstacle(Target target) const {
-  bool isCoded = !form.empty() && form != getReductionForms().front();
-  return isCoded && target == Target::cuda
-             ? "messages are coded on CPUs only: give no 'wire' for the target "
-               "'cuda'"
-             : "";
+  return form.empty() || llvm::is_contained(getReductionForms(target), form)
+             ? ""
+             : "messages are coded without loss on CPUs only: expected 'wire' "
+               "to be raw, int8 or int4 for the target 'cuda'";
 }
 
 llvm::Expected<OuterSpec> fcdp::parseOuter(StringRef text,

@@ -81,7 +81,8 @@ Cost WireChoice::costOfReduction(BucketOp bucket, Type element,
     return MessageCosts::costOfReduction(bucket, element, partBytes, model);
   MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
   return costOfCodedReduction(model.getCluster(), mesh.getNode(), partBytes,
-                              elementBytes(element), wire);
+                              elementBytes(element), wire,
+                              getTarget(bucket->getParentOfType<ModuleOp>()));
 }
 
 void WireChoice::apply(ModuleOp module, const CostModel *model) const {

@@ -3,6 +3,7 @@
 // Tests kernels and streams on a GPU, if there is one, and over the fakes.
 
 #include "OnGpuOrFake.h"
+#include "Rounding.h"
 #include "core/SumKernels.h"
 #include "cuda/KernelImage.h"
 
@@ -41,6 +42,9 @@ protected:
 
   void compareSums(const KernelImage &kernels, DType inType, DType outType,
                    uint64_t elements);
+
+  void compareRounding(const KernelImage &kernels, WireCode code, DType type,
+                       uint64_t elements);
 
   void upload(size_t at, const std::vector<std::byte> &bytes) {
     std::memcpy(backend->hostBase(), bytes.data(), bytes.size());
@@ -99,6 +103,50 @@ TEST_P(Kernels, SumsHaveTheBitsOfTheCpu) {
     for (DType inType : types)
       for (DType outType : types)
         compareSums(kernels, inType, outType, number);
+}
+
+/// Rounds gradients, with the residual in host memory, and sums the messages.
+void Kernels::compareRounding(const KernelImage &kernels, WireCode code,
+                              DType type, uint64_t elements) {
+  Rounding given(code, type, elements), want = given;
+  want.quantizeOnCpu();
+  const size_t messages = 4 << 20, out = 8 << 20;
+  upload(0, given.values);
+  std::byte *base = backend->deviceBase();
+  auto *residual = reinterpret_cast<float *>(backend->hostBase() + (8 << 20));
+  std::ranges::copy(given.residual, residual);
+  cudaStream_t stream = backend->stream(StreamId::Inter);
+  auto *sent = reinterpret_cast<uint8_t *>(base + messages);
+  kernels.quantize({base, residual, sent, given.messageBytes, elements,
+                    kRoundingRank, kRoundingRanks},
+                   code, type, stream);
+  const std::byte *own = base + kRoundingRank * given.partBytes;
+  kernels.sumMessages({own, sent, given.messageBytes, base + out, elements,
+                       kRoundingRank, kRoundingRanks},
+                      code, type, DType::F32, stream);
+  std::vector<std::byte> sum = download(out, elements * sizeof(float)),
+                         wantSum = want.sumOnCpu(DType::F32);
+  EXPECT_TRUE(std::ranges::equal(std::span(residual, want.residual.size()),
+                                 want.residual));
+  for (uint64_t i = 0; i < elements; ++i) {
+    const size_t at = i * sizeof(float);
+    bool isSame =
+        std::memcmp(&sum[at], &wantSum[at], sizeof(float)) == 0 ||
+        (isNan(&sum[at], DType::F32) && isNan(&wantSum[at], DType::F32));
+    ASSERT_TRUE(isSame) << name(type) << ", element " << i << " of "
+                        << elements;
+  }
+  kernels.clear(residual, 100, stream);
+  backend->synchronize();
+  EXPECT_EQ(std::count(residual, residual + 100, 0.0f), 100);
+}
+
+TEST_P(Kernels, RoundAsTheCpuDoes) {
+  KernelImage kernels(cuda);
+  for (WireCode code : {WireCode::Int8, WireCode::Int4})
+    for (DType type : {DType::F16, DType::BF16, DType::F32})
+      for (uint64_t number : {uint64_t(65536), elements})
+        compareRounding(kernels, code, type, number);
 }
 
 TEST_P(Kernels, AddsInPlace) {

@@ -40,7 +40,10 @@
 // RUN: not fcdp-opt %t.drop --fcdp-decide-wires="wire=delta" 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: wire 'delta' is for trained parameters that are gathered in bf16 or f16 and kept in host memory, and the step has none: expected a model in bf16 or f16 (or under autocast) and the strategy 'fcdp'
 // RUN: %edit %t.mlir --replace "module attributes {" "module attributes {fcdp.target = \"cuda\", " | not fcdp-opt --fcdp-decide-wires="wire=delta" 2>&1 | FileCheck %s --check-prefix=CUDA
-// CUDA: error: messages are coded on CPUs only: give neither --wire nor --reduce-wire for the target 'cuda'
+// RUN: %edit %t.mlir --replace "module attributes {" "module attributes {fcdp.target = \"cuda\", " | not fcdp-opt --fcdp-decide-wires="reduce-wire=coded" 2>&1 | FileCheck %s --check-prefix=CUDA
+// CUDA: error: messages are coded without loss on CPUs only: expected no --wire, and --reduce-wire=raw, int8 or int4, for the target 'cuda'
+// RUN: %edit %t.mlir --replace "module attributes {" "module attributes {fcdp.target = \"cuda\", " | fcdp-opt --fcdp-decide-wires="reduce-wire=int8" | FileCheck %s --check-prefix=ROUNDED
+// ROUNDED: fcdp.bucket @bucket.wide unit {{.*}} residency host reduce_wire int8 members
 // RUN: not fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-decide-wires 2>&1 | FileCheck %s --check-prefix=UNDECIDED
 // UNDECIDED: error: {{.*}}expected a residency; run --fcdp-decide first
 // RUN: not fcdp-opt %s --fcdp-decide-wires 2>&1 | FileCheck %s --check-prefix=PHASE

@@ -146,9 +146,10 @@
 // RUN: not fcdp-opt %t/hsdp.mlir --fcdp-outer-steps=outer=8,fragments=4 2>&1 | FileCheck %s --check-prefix=FRAGMENTS
 // FRAGMENTS: error: outer: expected at most as many fragments as trained buckets, 3, got 4
 // RUN: sed 's/module attributes {/module attributes {fcdp.target = "cuda", /' %t/hsdp.mlir > %t/cuda.mlir
-// RUN: not fcdp-opt %t/cuda.mlir --fcdp-outer-steps=outer=8,wire=int8 2>&1 | FileCheck %s --check-prefix=CUDA
-// CUDA: error: outer: messages are coded on CPUs only: give no 'wire' for the target 'cuda'
+// RUN: not fcdp-opt %t/cuda.mlir --fcdp-outer-steps=outer=8,wire=coded 2>&1 | FileCheck %s --check-prefix=CUDA
+// CUDA: error: outer: messages are coded without loss on CPUs only: expected 'wire' to be raw, int8 or int4 for the target 'cuda'
 // RUN: fcdp-opt %t/cuda.mlir --fcdp-outer-steps=outer=8,wire=raw --fcdp-verify-sharded -o /dev/null
+// RUN: fcdp-opt %t/cuda.mlir --fcdp-outer-steps=outer=8,wire=int8 --fcdp-verify-sharded -o /dev/null
 // Reductions that are in two levels already.
 // RUN: not fcdp-opt %t/hsdp.mlir --fcdp-two-level --fcdp-outer-steps=outer=8 2>&1 | FileCheck %s --check-prefix=LATE
 // RUN: fcdp-opt %t/step.mlir --fcdp-shard="nodes=2 ranks-per-node=2 micro-batches=2 optimizer=sgd" --fcdp-bucket=sharding=node --fcdp-decide="strategy=mics accumulate=node" --fcdp-two-level --fcdp-accumulate | not fcdp-opt --fcdp-outer-steps=outer=8 2>&1 | FileCheck %s --check-prefix=LATE

@@ -4,6 +4,7 @@
 // backend calls, with their real effects, and counts every call.
 
 #include "Machine.h"
+#include "cuda/QuantizeBlocks.h"
 #include "cuda/SumChunks.h"
 
 #include <algorithm>
@@ -139,6 +140,82 @@ double countSumBytes(void **arguments) {
           sizeof(typename Out::Storage));
 }
 
+/// Translates parts or messages of `bytes` for each rank but `rank`, which may
+/// have no room at the end.
+template <typename T>
+T *atParts(T *parts, uint64_t bytes, uint32_t rank, uint32_t ranks,
+           const char *what) {
+  return at<T>(parts, bytes / sizeof(T) * (ranks - (rank + 1 == ranks)), what);
+}
+
+template <typename In, typename Block>
+Command prepareQuantize(void **arguments) {
+  auto parts = *static_cast<QuantizeArguments *>(arguments[0]);
+  return [parts]() mutable {
+    using Value = const typename In::Storage;
+    const uint64_t own = parts.elements;
+    parts.values =
+        atParts(static_cast<Value *>(parts.values), own * sizeof(Value),
+                parts.rank, parts.ranks, "the values");
+    parts.residual = atParts(parts.residual, own * sizeof(float), parts.rank,
+                             parts.ranks, "the residual");
+    parts.messages = atParts(parts.messages, parts.messageBytes, parts.rank,
+                             parts.ranks, "the messages");
+    if (stickyError == cudaSuccess)
+      for (uint64_t warp = 0; warp < kFakeThreads; ++warp)
+        quantizeParts<In, Block>(parts, warp, kFakeThreads);
+    return true;
+  };
+}
+
+template <typename In, typename Block>
+double countQuantizeBytes(void **arguments) {
+  auto &parts = *static_cast<QuantizeArguments *>(arguments[0]);
+  return (parts.ranks - 1.0) *
+         (double(parts.elements) *
+              (sizeof(typename In::Storage) + 2 * sizeof(float)) +
+          double(parts.messageBytes));
+}
+
+template <typename In, typename Out, typename Block>
+Command prepareSumMessages(void **arguments) {
+  auto sum = *static_cast<SumMessagesArguments *>(arguments[0]);
+  return [sum]() mutable {
+    sum.own =
+        at<const typename In::Storage>(sum.own, sum.elements, "the own part");
+    sum.out = at<typename Out::Storage>(sum.out, sum.elements, "the sum");
+    sum.messages = atParts(sum.messages, sum.messageBytes, sum.rank, sum.ranks,
+                           "the others' messages");
+    if (stickyError == cudaSuccess)
+      for (uint64_t warp = 0; warp < kFakeThreads; ++warp)
+        sumMessages<In, Out, Block>(sum, warp, kFakeThreads);
+    return true;
+  };
+}
+
+template <typename In, typename Out, typename Block>
+double countSumMessagesBytes(void **arguments) {
+  auto &sum = *static_cast<SumMessagesArguments *>(arguments[0]);
+  return (sum.ranks - 1.0) * double(sum.messageBytes) +
+         double(sum.elements) *
+             (sizeof(typename In::Storage) + sizeof(typename Out::Storage));
+}
+
+Command prepareClear(void **arguments) {
+  auto *values = *static_cast<float **>(arguments[0]);
+  auto elements = *static_cast<uint64_t *>(arguments[1]);
+  return [=] {
+    float *to = at<float>(values, elements, "the values");
+    if (stickyError == cudaSuccess)
+      std::fill_n(to, elements, 0.0f);
+    return true;
+  };
+}
+
+double countClearBytes(void **arguments) {
+  return double(sizeof(float)) * double(*static_cast<uint64_t *>(arguments[1]));
+}
+
 double countAddBytes(void **arguments) {
   return 3.0 * sizeof(float) * double(*static_cast<uint64_t *>(arguments[2]));
 }
@@ -166,7 +243,18 @@ std::map<std::string, CUkern_st> &kernels() {
   {#name, {prepareSum<In, Out>, countSumBytes<In, Out>}},
       FCDP_SUM_KERNELS(FCDP_LIST_SUM)
 #undef FCDP_LIST_SUM
-          {"fcdp_add", {prepareAdd, countAddBytes}}};
+#define FCDP_LIST_QUANTIZE(name, In, Block)                                    \
+  {#name, {prepareQuantize<In, Block>, countQuantizeBytes<In, Block>}},
+          FCDP_QUANTIZE_KERNELS(FCDP_LIST_QUANTIZE)
+#undef FCDP_LIST_QUANTIZE
+#define FCDP_LIST_SUM_MESSAGES(name, In, Out, Block)                           \
+  {#name,                                                                      \
+   {prepareSumMessages<In, Out, Block>,                                        \
+    countSumMessagesBytes<In, Out, Block>}},
+              FCDP_SUM_MESSAGES_KERNELS(FCDP_LIST_SUM_MESSAGES)
+#undef FCDP_LIST_SUM_MESSAGES
+                  {"fcdp_clear", {prepareClear, countClearBytes}},
+      {"fcdp_add", {prepareAdd, countAddBytes}}};
   return all;
 }
 

@@ -255,9 +255,10 @@ def DecideWiresPass : FcdpPass<"fcdp-decide-wires"> {
     the previous values. With `wire=auto` they do so if the prediction for `cluster` is
     faster: coding takes time, and sending fewer bytes saves time. With
     `reduce-wire=coded`, reductions of trained buckets code the exponents of gradients,
-    unless their collectives are flat. Neither form changes a value. With
-    `reduce-wire=int8` or `int4`, reductions round gradients to codes instead, which
-    changes values. With one node, nothing is sent and nothing is written.
+    unless their collectives are flat; with `reduce-wire=auto` they do so where that is
+    predicted to be faster. Neither form changes a value. For the target `cuda`, `auto`
+    sends values. With `reduce-wire=int8` or `int4`, reductions round gradients to codes
+    instead, which changes values. With one node, nothing is sent and nothing is written.
 
     Before:
 

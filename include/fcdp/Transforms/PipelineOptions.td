@@ -182,11 +182,12 @@ def Wire : PipelineOption<
   "gathered in bf16 or f16 and kept in host memory; 'auto' chooses for each bucket the "
   "faster form on the cluster">;
 def ReduceWire : PipelineOption<
-  "reduceWire", "reduce-wire", CheckedBy<"checkReduceWire">, "\"raw\"", "raw|coded|int8|int4", "raw",
+  "reduceWire", "reduce-wire", CheckedBy<"checkReduceWire">, "\"raw\"", "raw|coded|int8|int4|auto", "raw",
   "selects the values that reductions send between nodes: 'raw' gradients without coding, "
   "'coded' gradients with exponents that are coded without loss, 'int8' or 'int4' "
   "gradients that are rounded to codes of 8 or 4 bits, and whose rounding errors are added "
-  "to the next gradients">;
+  "to the next gradients; 'auto' chooses for each bucket the faster of 'raw' and 'coded' on "
+  "the cluster">;
 def States : PipelineOption<
   "states", "states", CheckedBy<"checkStates">, "\"device\"", "device|host|auto[,piece=BYTES]", "device",
   "selects the memory of the optimizer's states and of masters: 'device'; 'host', from "

@@ -51,12 +51,12 @@ LogicalResult DecideWiresPass::checkGiven() {
     return failure();
   choice = getWireChoice(wire, reduceWire);
   const Target target = getTarget(module);
-  const bool sendsValues = choice.gathers == GatherWireSpec::raw;
-  if ((!sendsValues && target == Target::cuda) ||
-      !canCode(choice.reductions, target))
+  if ((choice.gathers == GatherWireSpec::delta &&
+       !canCode(Wire::delta, target)) ||
+      !canCode(choice.reductions.value_or(Wire::raw), target))
     return module.emitError("messages are coded without loss on CPUs only: "
-                            "expected no --wire, and --reduce-wire=raw, int8 "
-                            "or int4, for the target 'cuda'");
+                            "expected --wire=raw or auto, and --reduce-wire="
+                            "raw, int8, int4 or auto, for the target 'cuda'");
   for (auto bucket : module.getOps<BucketOp>())
     if (!bucket.getResidency())
       return bucket.emitError("expected a residency; run --fcdp-decide first");
@@ -65,7 +65,7 @@ LogicalResult DecideWiresPass::checkGiven() {
 
 /// Returns the cost model for `auto`.
 FailureOr<std::optional<CostModel>> DecideWiresPass::getModel() {
-  if (choice.gathers != GatherWireSpec::automatic)
+  if (!choice.needsModel())
     return std::optional<CostModel>();
   ModuleOp module = getOperation();
   if (cluster.empty() && !described)
@@ -78,21 +78,29 @@ FailureOr<std::optional<CostModel>> DecideWiresPass::getModel() {
   return std::optional<CostModel>(std::in_place, *found);
 }
 
-/// Emits a remark on the wire of the gathers of each bucket that could send
-/// differences.
+/// Emits a remark on the wires that were chosen for each bucket that has a
+/// choice.
 void DecideWiresPass::remark() {
   if (!getContext().getRemarkEngine())
     return;
-  for (auto bucket : getOperation().getOps<BucketOp>()) {
-    if (!mayGatherDeltas(bucket))
-      continue;
-    bool isDelta = bucket.getGatherWire() == Wire::delta;
+  auto emit = [&](BucketOp bucket, const Twine &text) {
     remark::passed(bucket.getLoc(),
                    remark::RemarkOpts::name("wire").category(getArgument()))
-        << ("bucket " + bucket.getSymName() + ": gathers send " +
-            (isDelta ? "differences, which is predicted to be faster"
-                     : "values, as coding is predicted to take longer"))
-               .str();
+        << ("bucket " + bucket.getSymName() + ": " + text).str();
+  };
+  for (auto bucket : getOperation().getOps<BucketOp>()) {
+    if (choice.gathers == GatherWireSpec::automatic && mayGatherDeltas(bucket))
+      emit(bucket,
+           bucket.getGatherWire() == Wire::delta
+               ? "gathers send differences, which is predicted to be faster"
+               : "gathers send values, as coding is predicted to take longer");
+    if (!choice.reductions && bucket.getTrainable() &&
+        bucket.getCollectives() != Collectives::flat)
+      emit(bucket, bucket.getReduceWire() == Wire::coded
+                       ? "reductions code exponents, which is predicted to be "
+                         "faster"
+                       : "reductions send values, as coding is predicted to "
+                         "take longer");
   }
 }
 
@@ -161,8 +169,8 @@ void fcdp::compareMessages(
     if (std::optional<Wire> made = findOtherGatherWire(module, wire))
       report(option::Wire, stringifyWire(*made), stringifyWire(wire));
   }
-  Wire wire = llvm::cantFail(parseReduceWire(asked.reduceWire));
-  if (options.isGiven(option::ReduceWire) && hasForms(module))
-    if (std::optional<Wire> made = findOtherReduceWire(module, wire))
-      report(option::ReduceWire, stringifyWire(*made), stringifyWire(wire));
+  ReduceWireSpec wire = llvm::cantFail(parseReduceWire(asked.reduceWire));
+  if (wire && options.isGiven(option::ReduceWire) && hasForms(module))
+    if (std::optional<Wire> made = findOtherReduceWire(module, *wire))
+      report(option::ReduceWire, stringifyWire(*made), stringifyWire(*wire));
 }

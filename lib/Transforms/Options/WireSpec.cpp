@@ -20,7 +20,9 @@ llvm::Expected<GatherWireSpec> fcdp::parseGatherWire(StringRef text) {
                                  text + "'");
 }
 
-llvm::Expected<Wire> fcdp::parseReduceWire(StringRef text) {
+llvm::Expected<ReduceWireSpec> fcdp::parseReduceWire(StringRef text) {
+  if (text == "auto")
+    return ReduceWireSpec();
   auto wire = llvm::StringSwitch<std::optional<Wire>>(text)
                   .Case("raw", Wire::raw)
                   .Case("coded", Wire::coded)
@@ -28,9 +30,9 @@ llvm::Expected<Wire> fcdp::parseReduceWire(StringRef text) {
                   .Case("int4", Wire::int4)
                   .Default(std::nullopt);
   if (wire)
-    return *wire;
+    return ReduceWireSpec(*wire);
   return llvm::createStringError(
-      "expected 'raw', 'coded', 'int8' or 'int4', got '" + text + "'");
+      "expected 'raw', 'coded', 'int8', 'int4' or 'auto', got '" + text + "'");
 }
 
 WireChoice fcdp::getWireChoice(StringRef gathers, StringRef reductions) {
@@ -51,17 +53,33 @@ static bool isFaster(BucketOp bucket, const CostModel &model) {
 Wire WireChoice::getGatherWire(BucketOp bucket, const CostModel *model) const {
   if (bucket.getGatherWire())
     return *bucket.getGatherWire();
-  if (gathers == GatherWireSpec::raw || !canCodeDeltas(bucket))
+  if (gathers == GatherWireSpec::raw || !canCodeDeltas(bucket) ||
+      !canCode(Wire::delta, getTarget(bucket->getParentOfType<ModuleOp>())))
     return Wire::raw;
   return gathers == GatherWireSpec::delta || isFaster(bucket, *model)
              ? Wire::delta
              : Wire::raw;
 }
 
-Wire WireChoice::getReduceWire(BucketOp bucket) const {
+static Cost costOfCoded(BucketOp bucket, Type element, double partBytes,
+                        Wire wire, const CostModel &model) {
+  auto module = bucket->getParentOfType<ModuleOp>();
+  return costOfCodedReduction(model.getCluster(), getMesh(module).getNode(),
+                              partBytes, elementBytes(element), wire,
+                              getTarget(module));
+}
+
+Wire WireChoice::getReduceWire(BucketOp bucket, Type element, double partBytes,
+                               const CostModel *model) const {
   if (bucket.getReduceWire())
     return *bucket.getReduceWire();
-  return bucket.getTrainable() ? reductions : Wire::raw;
+  if (!bucket.getTrainable() || reductions)
+    return bucket.getTrainable() ? *reductions : Wire::raw;
+  if (!canCode(Wire::coded, getTarget(bucket->getParentOfType<ModuleOp>())))
+    return Wire::raw;
+  Cost raw = MessageCosts::costOfReduction(bucket, element, partBytes, *model);
+  Cost coded = costOfCoded(bucket, element, partBytes, Wire::coded, *model);
+  return coded.getTotal() < raw.getTotal() ? Wire::coded : Wire::raw;
 }
 
 std::optional<Cost>
@@ -76,22 +94,35 @@ WireChoice::costOfReferringGather(BucketOp bucket, double partBytes,
 Cost WireChoice::costOfReduction(BucketOp bucket, Type element,
                                  double partBytes,
                                  const CostModel &model) const {
-  Wire wire = getReduceWire(bucket);
-  if (wire == Wire::raw)
-    return MessageCosts::costOfReduction(bucket, element, partBytes, model);
-  MeshOp mesh = getMesh(bucket->getParentOfType<ModuleOp>());
-  return costOfCodedReduction(model.getCluster(), mesh.getNode(), partBytes,
-                              elementBytes(element), wire,
-                              getTarget(bucket->getParentOfType<ModuleOp>()));
+  Wire wire = getReduceWire(bucket, element, partBytes, &model);
+  return wire == Wire::raw
+             ? MessageCosts::costOfReduction(bucket, element, partBytes, model)
+             : costOfCoded(bucket, element, partBytes, wire, model);
+}
+
+/// Returns the types in which the gradients of buckets are reduced.
+static llvm::DenseMap<Attribute, Type> findReducedTypes(ModuleOp module) {
+  llvm::DenseMap<Attribute, Type> types;
+  module.walk([&](ReduceScatterOp reduce) {
+    types[reduce.getSourceAttr().getAttr()] =
+        cast<RankedTensorType>(reduce.getInput().getType()).getElementType();
+  });
+  return types;
 }
 
 void WireChoice::apply(ModuleOp module, const CostModel *model) const {
   if (getMesh(module).getNode() == 1)
     return; // nothing is sent between nodes
+  auto reduced = findReducedTypes(module);
   for (auto bucket : module.getOps<BucketOp>()) {
-    Wire wire = getReduceWire(bucket);
-    if (wire != Wire::raw && bucket.getCollectives() != Collectives::flat)
-      bucket.setReduceWire(wire);
+    Type element = reduced.lookup(bucket.getSymNameAttr());
+    if (element && bucket.getCollectives() != Collectives::flat) {
+      double part = static_cast<double>(bucket.getElements()) *
+                    elementBytes(element) / getMesh(module).getWorldSize();
+      Wire wire = getReduceWire(bucket, element, part, model);
+      if (wire != Wire::raw)
+        bucket.setReduceWire(wire);
+    }
     if (mayGatherDeltas(bucket) && getGatherWire(bucket, model) == Wire::delta)
       bucket.setGatherWire(Wire::delta);
   }

@@ -13,36 +13,46 @@ namespace fcdp {
 /// The form in which gathers send values between nodes.
 enum class GatherWireSpec { raw, delta, automatic };
 
+/// The form in which reductions send values between nodes: raw, coded, int8 or
+/// int4; or none to choose between the exact ones, raw and coded.
+using ReduceWireSpec = std::optional<Wire>;
+
 class WireChoice : public MessageCosts {
 public:
   explicit WireChoice(GatherWireSpec gathers = GatherWireSpec::raw,
-                      Wire reductions = Wire::raw)
+                      ReduceWireSpec reductions = Wire::raw)
       : gathers(gathers), reductions(reductions) {}
 
   GatherWireSpec gathers;
-  /// One of raw, coded, int8 or int4.
-  Wire reductions;
+  ReduceWireSpec reductions;
+
+  /// Returns whether a form is chosen by the cost model.
+  bool needsModel() const {
+    return gathers == GatherWireSpec::automatic || !reductions;
+  }
 
   /// Returns the wire of the gathers of `bucket` while a slice of it is in host
   /// memory. `automatic` takes the wire that is faster by `model`.
   Wire getGatherWire(BucketOp bucket, const CostModel *model) const;
-  /// Returns the wire of the bucket's reductions, unless they are flat.
-  Wire getReduceWire(BucketOp bucket) const;
+  /// Returns the wire of the bucket's reductions, unless they are flat, of
+  /// gradients of type `element` that leave `partBytes` on each rank.
+  Wire getReduceWire(BucketOp bucket, mlir::Type element, double partBytes,
+                     const CostModel *model) const;
 
   std::optional<Cost>
   costOfReferringGather(BucketOp bucket, double partBytes,
                         const CostModel &model) const override;
   Cost costOfReduction(BucketOp bucket, mlir::Type element, double partBytes,
                        const CostModel &model) const override;
-  /// `model` may be null unless gathers are `automatic`.
+  /// `model` may be null unless one is needed.
   void apply(mlir::ModuleOp module, const CostModel *model) const override;
 };
 
 /// Parses `raw`, `delta` or `auto`. Errors list them.
 llvm::Expected<GatherWireSpec> parseGatherWire(llvm::StringRef text);
 
-/// Parses `raw`, `coded`, `int8` or `int4`. Errors list them.
-llvm::Expected<Wire> parseReduceWire(llvm::StringRef text);
+/// Parses `raw`, `coded`, `int8`, `int4` or `auto`. Errors list them.
+llvm::Expected<ReduceWireSpec> parseReduceWire(llvm::StringRef text);
 
 /// Returns the choice that options ask for. Pre: both parse without an error.
 WireChoice getWireChoice(llvm::StringRef gathers, llvm::StringRef reductions);

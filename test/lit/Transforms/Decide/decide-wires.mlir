@@ -30,18 +30,32 @@
 // AUTO-NOT: bucket bucket.wide: gathers
 // AUTO: fcdp.bucket @bucket.a unit {{.*}} residency host members
 
+
+// The same for reductions, and a slow link.
+// RUN: printf "base: cpu\nname: slow\ninter:\n  bandwidth: 1e4\n" > %t.yaml
+// RUN: fcdp-opt %t.mlir --fcdp-decide-wires="reduce-wire=auto cluster=cpu" --remarks-filter="fcdp-.*" --remark-format=emitRemark 2>&1 | FileCheck %s --check-prefix=REDUCTIONS
+// REDUCTIONS-NOT: gathers
+// REDUCTIONS: bucket bucket.a: reductions send values, as coding is predicted to take longer
+// REDUCTIONS: fcdp.bucket @bucket.a unit {{.*}} residency host members
+// RUN: fcdp-opt %t.mlir --fcdp-decide-wires="reduce-wire=auto cluster=%t.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark 2>&1 | FileCheck %s --check-prefix=SLOW
+// SLOW: bucket bucket.a: reductions code exponents, which is predicted to be faster
+// SLOW-NOT: bucket bucket.frozen
+// SLOW: fcdp.bucket @bucket.a unit {{.*}} residency host reduce_wire coded members
+// DontCode on GPUs, which have no codec without loss.
+// RUN: %edit %t.mlir --replace "module attributes {" "module attributes {fcdp.target = \"cuda\", " | fcdp-opt --fcdp-decide-wires="wire=auto reduce-wire=auto cluster=%t.yaml" | FileCheck %s --check-prefix=ON-GPUS --implicit-check-not=_wire
+// ON-GPUS: fcdp.bucket @bucket.a unit
 // RUN: not fcdp-opt %t.mlir --fcdp-decide-wires="wire=auto" 2>&1 | FileCheck %s --check-prefix=CLUSTER
 // CLUSTER: error: wire 'auto' chooses for a cluster; give one as 'cluster', a file or the name of a preset
 // RUN: not fcdp-opt %t.mlir --fcdp-decide-wires="wire=zip" 2>&1 | FileCheck %s --check-prefix=WIRE
 // WIRE: error: wire: expected 'raw', 'delta' or 'auto', got 'zip'
 // RUN: not fcdp-opt %t.mlir --fcdp-decide-wires="reduce-wire=delta" 2>&1 | FileCheck %s --check-prefix=REDUCE
-// REDUCE: error: reduce-wire: expected 'raw', 'coded', 'int8' or 'int4', got 'delta'
+// REDUCE: error: reduce-wire: expected 'raw', 'coded', 'int8', 'int4' or 'auto', got 'delta'
 // RUN: %edit %t.mlir --line "fcdp.bucket @bucket" --replace "residency host" "residency drop" > %t.drop
 // RUN: not fcdp-opt %t.drop --fcdp-decide-wires="wire=delta" 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: wire 'delta' is for trained parameters that are gathered in bf16 or f16 and kept in host memory, and the step has none: expected a model in bf16 or f16 (or under autocast) and the strategy 'fcdp'
 // RUN: %edit %t.mlir --replace "module attributes {" "module attributes {fcdp.target = \"cuda\", " | not fcdp-opt --fcdp-decide-wires="wire=delta" 2>&1 | FileCheck %s --check-prefix=CUDA
 // RUN: %edit %t.mlir --replace "module attributes {" "module attributes {fcdp.target = \"cuda\", " | not fcdp-opt --fcdp-decide-wires="reduce-wire=coded" 2>&1 | FileCheck %s --check-prefix=CUDA
-// CUDA: error: messages are coded without loss on CPUs only: expected no --wire, and --reduce-wire=raw, int8 or int4, for the target 'cuda'
+// CUDA: error: messages are coded without loss on CPUs only: expected --wire=raw or auto, and --reduce-wire=raw, int8, int4 or auto, for the target 'cuda'
 // RUN: %edit %t.mlir --replace "module attributes {" "module attributes {fcdp.target = \"cuda\", " | fcdp-opt --fcdp-decide-wires="reduce-wire=int8" | FileCheck %s --check-prefix=ROUNDED
 // ROUNDED: fcdp.bucket @bucket.wide unit {{.*}} residency host reduce_wire int8 members
 // RUN: not fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-decide-wires 2>&1 | FileCheck %s --check-prefix=UNDECIDED

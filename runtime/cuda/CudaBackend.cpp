@@ -5,12 +5,12 @@
 #include "cuda/CollectiveWatch.h"
 #include "cuda/EventClock.h"
 #include "cuda/KernelImage.h"
+#include "cuda/MessageKernels.h"
 #include "cuda/StreamCapture.h"
 #include "cuda/StreamTable.h"
 
 #include <array>
 #include <chrono>
-#include <span>
 #include <thread>
 #include <utility>
 
@@ -44,8 +44,9 @@ public:
         host(std::move(options.host)),
         device(cuda, options.deviceBytes,
                options.memory.allocate ? options.memory : cudaMemory(cuda)),
-        kernels(cuda), streams(cuda, options.numEvents),
-        axes(std::move(options.axes)), all(std::move(options.all)),
+        kernels(cuda), messageKernels(kernels),
+        streams(cuda, options.numEvents), axes(std::move(options.axes)),
+        all(std::move(options.all)),
         watch(watchOptions(options), firstFailure) {
     if (device.size())
       connectGroups(options.messages);
@@ -120,9 +121,6 @@ private:
                      cudaStream_t on);
   void enqueueReduction(const Collective &collective, DeviceGroup &group,
                         cudaStream_t on);
-  /// Enqueues a reduction of `elements` a rank whose messages are rounded.
-  void enqueueRounded(const Collective &collective, DeviceGroup &group,
-                      uint64_t elements, cudaStream_t on);
   void enqueueCopy(void *dst, const void *src, size_t bytes, cudaStream_t on);
   bool isIdle();
   /// Polls until `isDone()` or any failure.
@@ -142,6 +140,7 @@ private:
   CudaHostCache host;
   DeviceArena device;
   KernelImage kernels;
+  MessageKernels messageKernels;
   StreamTable streams;
   std::optional<EventClock> clock;
   const std::array<AxisDeviceGroups, kNumAxes> axes;
@@ -329,7 +328,8 @@ void CudaBackendImpl::enqueueReduction(const Collective &collective,
   if (ranks == 1 && collective.inType == collective.outType)
     return enqueueCopy(collective.out, own, chunkBytes, on);
   if (collective.message.isRounded())
-    return enqueueRounded(collective, group, chunkBytes / elementBytes, on);
+    return messageKernels.reduceScatter(collective, group,
+                                        chunkBytes / elementBytes, on);
   if (reducesByLibrary && collective.inType == collective.outType)
     return group.reduceScatter(collective.in, collective.out,
                                chunkBytes / elementBytes, collective.inType,
@@ -346,37 +346,6 @@ void CudaBackendImpl::enqueueReduction(const Collective &collective,
   chunks.nodes = uint32_t(ranks / locals);
   chunks.locals = locals;
   kernels.sumChunks(chunks, collective.inType, collective.outType, on);
-}
-
-void CudaBackendImpl::enqueueRounded(const Collective &collective,
-                                     DeviceGroup &group, uint64_t elements,
-                                     cudaStream_t on) {
-  const MessageSpec &spec = collective.message;
-  const size_t bytes = quantizedBytes(formatOf(spec.code), elements);
-  std::byte *sent = spec.memory, *received = sent + group.size() * bytes;
-  cuda::QuantizeArguments parts;
-  parts.values = collective.in;
-  parts.residual = spec.residual;
-  parts.messages = reinterpret_cast<uint8_t *>(sent);
-  parts.messageBytes = bytes;
-  parts.elements = elements;
-  parts.rank = group.rank();
-  parts.ranks = group.size();
-  kernels.quantize(parts, spec.code, collective.inType, on);
-  for (const PaddingRange &padding : std::span(spec.padding, spec.numPaddings))
-    kernels.clear(spec.residual + padding.first, padding.elements, on);
-  group.exchangeChunks(sent, received, bytes, on);
-  cuda::SumMessagesArguments messages;
-  messages.own =
-      collective.in + group.rank() * elements * byteSize(collective.inType);
-  messages.messages = reinterpret_cast<const uint8_t *>(received);
-  messages.messageBytes = bytes;
-  messages.out = collective.out;
-  messages.elements = elements;
-  messages.rank = group.rank();
-  messages.ranks = group.size();
-  kernels.sumMessages(messages, spec.code, collective.inType,
-                      collective.outType, on);
 }
 
 void CudaBackendImpl::sumOverRanks(double *number, double *scratch,

@@ -48,54 +48,24 @@ KernelImage::KernelImage(std::shared_ptr<const CudaLibrary> givenCuda)
 
 void KernelImage::findAll() {
   addKernel = find("fcdp_add");
-  clearKernel = find("fcdp_clear");
   for (size_t in = 0; in < numSummable; ++in)
     for (size_t out = 0; out < numSummable; ++out)
       sumKernels[in][out] = find(std::string("fcdp_sum_") + name(DType(in)) +
                                  "_" + name(DType(out)));
-  find("int8", int8);
-  find("int4", int4);
 }
 
-void KernelImage::find(const std::string &code, MessageKernels &kernels) const {
-  for (size_t in = 0; in < numQuantizable; ++in) {
-    const std::string type = code + "_" + name(DType(in));
-    kernels.quantize[in] = find("fcdp_quantize_" + type);
-    for (size_t out = 0; out < numQuantizable; ++out)
-      kernels.sum[in][out] = find("fcdp_sum_" + type + "_" + name(DType(out)));
-  }
-}
-
-/// Loads all kernels by launching each once. CUDA loads a kernel at its first
-/// launch, which allocates and may wait for the whole device. In a step that
-/// could block a collective whose peers wait for this rank.
+/// Launches each kernel once, as `find` says.
 void KernelImage::loadAll() const {
   float *nothing = nullptr;
   uint64_t elements = 0;
   void *addArguments[] = {&nothing, &nothing, &elements};
   launch(addKernel, 1, addArguments, nullptr);
-  void *clearArguments[] = {&nothing, &elements};
-  launch(clearKernel, 1, clearArguments, nullptr);
   cuda::SumChunksArguments chunks{};
   void *sumArguments[] = {&chunks};
   for (const auto &ofType : sumKernels)
     for (cudaKernel_t kernel : ofType)
       launch(kernel, 1, sumArguments, nullptr);
-  load(int8);
-  load(int4);
   cuda->check(cuda->cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
-}
-
-void KernelImage::load(const MessageKernels &kernels) const {
-  cuda::QuantizeArguments parts{};
-  void *partArguments[] = {&parts};
-  cuda::SumMessagesArguments messages{};
-  void *messageArguments[] = {&messages};
-  for (cudaKernel_t kernel : kernels.quantize)
-    launch(kernel, 1, partArguments, nullptr);
-  for (const auto &ofType : kernels.sum)
-    for (cudaKernel_t kernel : ofType)
-      launch(kernel, 1, messageArguments, nullptr);
 }
 
 KernelImage::~KernelImage() { (void)cuda->cudaLibraryUnload(image); }
@@ -140,44 +110,6 @@ void KernelImage::sumChunks(const cuda::SumChunksArguments &chunks,
   uint64_t vectors = cuda::countVectors(chunks, byteSize(inType));
   launch(sumKernels[size_t(inType)][size_t(outType)],
          vectors ? vectors : chunks.elements, arguments, stream);
-}
-
-/// Throws unless kernels for messages have values of `type`.
-static size_t indexOf(DType type) {
-  if (type != DType::F16 && type != DType::BF16 && type != DType::F32)
-    throw std::runtime_error(std::string("cannot round elements of type ") +
-                             name(type));
-  return size_t(type);
-}
-
-void KernelImage::quantize(const cuda::QuantizeArguments &parts, WireCode code,
-                           DType type, cudaStream_t stream) const {
-  if (parts.elements == 0)
-    return;
-  cuda::QuantizeArguments copy = parts;
-  void *arguments[] = {&copy};
-  // A warp has a block, which has more elements than the warp has threads.
-  launch(kernelsOf(code).quantize[indexOf(type)], parts.ranks * parts.elements,
-         arguments, stream);
-}
-
-void KernelImage::sumMessages(const cuda::SumMessagesArguments &messages,
-                              WireCode code, DType inType, DType outType,
-                              cudaStream_t stream) const {
-  if (messages.elements == 0)
-    return;
-  cuda::SumMessagesArguments copy = messages;
-  void *arguments[] = {&copy};
-  launch(kernelsOf(code).sum[indexOf(inType)][indexOf(outType)],
-         messages.elements, arguments, stream);
-}
-
-void KernelImage::clear(float *values, uint64_t elements,
-                        cudaStream_t stream) const {
-  if (elements == 0)
-    return;
-  void *arguments[] = {&values, &elements};
-  launch(clearKernel, elements, arguments, stream);
 }
 
 } // namespace fcdp

@@ -5,7 +5,6 @@
 
 #include "core/Backend.h"
 #include "cuda/CudaLibrary.h"
-#include "cuda/QuantizeBlocks.h"
 #include "cuda/SumChunks.h"
 
 #include <array>
@@ -28,45 +27,28 @@ public:
   /// Sums the chunks that `arguments` describes.
   void sumChunks(const cuda::SumChunksArguments &arguments, DType inType,
                  DType outType, cudaStream_t stream) const;
-  /// Rounds values of `type` for messages of `code`, Int8 or Int4.
-  void quantize(const cuda::QuantizeArguments &arguments, WireCode code,
-                DType type, cudaStream_t stream) const;
-  /// Sums values of `inType` and of messages of `code`.
-  void sumMessages(const cuda::SumMessagesArguments &arguments, WireCode code,
-                   DType inType, DType outType, cudaStream_t stream) const;
-  /// Sets values to 0.
-  void clear(float *values, uint64_t elements, cudaStream_t stream) const;
 
-private:
-  static constexpr size_t numSummable = 4, numQuantizable = 3;
-  template <typename T>
-  using ByType = std::array<T, numQuantizable>;
-  /// The kernels for messages of one code, by type of the values, and by type
-  /// of the sum.
-  struct MessageKernels {
-    ByType<cudaKernel_t> quantize{};
-    ByType<ByType<cudaKernel_t>> sum{};
-  };
-
-  void findAll();
-  void loadAll() const;
+  /// Returns another kernel of the image. It must be launched once before a
+  /// step, on no data: CUDA loads a kernel at its first launch, which allocates
+  /// and may wait for the whole device. In a step that could block a collective
+  /// whose peers wait for this rank.
   cudaKernel_t find(const std::string &name) const;
-  void find(const std::string &code, MessageKernels &kernels) const;
-  void load(const MessageKernels &kernels) const;
-  const MessageKernels &kernelsOf(WireCode code) const {
-    return code == WireCode::Int4 ? int4 : int8;
-  }
   /// Launches at least `threads` threads, up to the device's limit.
   void launch(cudaKernel_t kernel, uint64_t threads, void **arguments,
               cudaStream_t stream) const;
 
+private:
+  static constexpr size_t numSummable = 4;
+
+  void findAll();
+  void loadAll() const;
+
   std::shared_ptr<const CudaLibrary> cuda;
   cudaLibrary_t image = nullptr;
-  cudaKernel_t addKernel = nullptr, clearKernel = nullptr;
+  cudaKernel_t addKernel = nullptr;
   /// Kernels by type of the chunks and of the sum: f16, bf16, f32, f64, as in
   /// DType.
   std::array<std::array<cudaKernel_t, numSummable>, numSummable> sumKernels{};
-  MessageKernels int8, int4;
 };
 
 } // namespace fcdp

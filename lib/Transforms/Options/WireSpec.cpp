@@ -32,7 +32,7 @@ llvm::Expected<ReduceWireSpec> fcdp::parseReduceWire(StringRef text) {
   if (wire)
     return ReduceWireSpec(*wire);
   return llvm::createStringError(
-      "expected 'raw', 'coded', 'int8', 'int4' or 'auto', got '" + text + "'");
+      "expected 'auto', 'raw', 'coded', 'int8' or 'int4', got '" + text + "'");
 }
 
 WireChoice fcdp::getWireChoice(StringRef gathers, StringRef reductions) {
@@ -75,7 +75,8 @@ Wire WireChoice::getReduceWire(BucketOp bucket, Type element, double partBytes,
     return *bucket.getReduceWire();
   if (!bucket.getTrainable() || reductions)
     return bucket.getTrainable() ? *reductions : Wire::raw;
-  if (!canCode(Wire::coded, getTarget(bucket->getParentOfType<ModuleOp>())))
+  if (!element ||
+      !canCode(Wire::coded, getTarget(bucket->getParentOfType<ModuleOp>())))
     return Wire::raw;
   Cost raw = MessageCosts::costOfReduction(bucket, element, partBytes, *model);
   Cost coded = costOfCoded(bucket, element, partBytes, Wire::coded, *model);
@@ -103,9 +104,11 @@ Cost WireChoice::costOfReduction(BucketOp bucket, Type element,
 /// Returns the types in which the gradients of buckets are reduced.
 static llvm::DenseMap<Attribute, Type> findReducedTypes(ModuleOp module) {
   llvm::DenseMap<Attribute, Type> types;
-  module.walk([&](ReduceScatterOp reduce) {
-    types[reduce.getSourceAttr().getAttr()] =
-        cast<RankedTensorType>(reduce.getInput().getType()).getElementType();
+  module.walk([&](CollectiveOpInterface collective) {
+    if (collective.isReduction())
+      types[collective.getSourceAttr().getAttr()] =
+          cast<RankedTensorType>(collective.getInput().getType())
+              .getElementType();
   });
   return types;
 }
@@ -116,13 +119,13 @@ void WireChoice::apply(ModuleOp module, const CostModel *model) const {
   auto reduced = findReducedTypes(module);
   for (auto bucket : module.getOps<BucketOp>()) {
     Type element = reduced.lookup(bucket.getSymNameAttr());
-    if (element && bucket.getCollectives() != Collectives::flat) {
-      double part = static_cast<double>(bucket.getElements()) *
-                    elementBytes(element) / getMesh(module).getWorldSize();
-      Wire wire = getReduceWire(bucket, element, part, model);
-      if (wire != Wire::raw)
-        bucket.setReduceWire(wire);
-    }
+    double part = element ? static_cast<double>(bucket.getElements()) *
+                                elementBytes(element) /
+                                getMesh(module).getWorldSize()
+                          : 0;
+    Wire wire = getReduceWire(bucket, element, part, model);
+    if (wire != Wire::raw && bucket.getCollectives() != Collectives::flat)
+      bucket.setReduceWire(wire);
     if (mayGatherDeltas(bucket) && getGatherWire(bucket, model) == Wire::delta)
       bucket.setGatherWire(Wire::delta);
   }

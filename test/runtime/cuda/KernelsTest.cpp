@@ -6,6 +6,7 @@
 #include "Rounding.h"
 #include "core/SumKernels.h"
 #include "cuda/KernelImage.h"
+#include "cuda/MessageKernels.h"
 
 #include <cmath>
 #include <cstring>
@@ -43,7 +44,7 @@ protected:
   void compareSums(const KernelImage &kernels, DType inType, DType outType,
                    uint64_t elements);
 
-  void compareRounding(const KernelImage &kernels, WireCode code, DType type,
+  void compareRounding(const MessageKernels &kernels, WireCode code, DType type,
                        uint64_t elements);
 
   void upload(size_t at, const std::vector<std::byte> &bytes) {
@@ -106,7 +107,7 @@ TEST_P(Kernels, SumsHaveTheBitsOfTheCpu) {
 }
 
 /// Rounds gradients, with the residual in host memory, and sums the messages.
-void Kernels::compareRounding(const KernelImage &kernels, WireCode code,
+void Kernels::compareRounding(const MessageKernels &kernels, WireCode code,
                               DType type, uint64_t elements) {
   Rounding given(code, type, elements), want = given;
   want.quantizeOnCpu();
@@ -121,9 +122,9 @@ void Kernels::compareRounding(const KernelImage &kernels, WireCode code,
                     kRoundingRank, kRoundingRanks},
                    code, type, stream);
   const std::byte *own = base + kRoundingRank * given.partBytes;
-  kernels.sumMessages({own, sent, given.messageBytes, base + out, elements,
-                       kRoundingRank, kRoundingRanks},
-                      code, type, DType::F32, stream);
+  kernels.sum({own, sent, given.messageBytes, base + out, elements,
+               kRoundingRank, kRoundingRanks},
+              code, type, DType::F32, stream);
   std::vector<std::byte> sum = download(out, elements * sizeof(float)),
                          wantSum = want.sumOnCpu(DType::F32);
   EXPECT_TRUE(std::ranges::equal(std::span(residual, want.residual.size()),
@@ -142,7 +143,8 @@ void Kernels::compareRounding(const KernelImage &kernels, WireCode code,
 }
 
 TEST_P(Kernels, RoundAsTheCpuDoes) {
-  KernelImage kernels(cuda);
+  KernelImage image(cuda);
+  MessageKernels kernels(image);
   for (WireCode code : {WireCode::Int8, WireCode::Int4})
     for (DType type : {DType::F16, DType::BF16, DType::F32})
       for (uint64_t number : {uint64_t(65536), elements})

@@ -13,8 +13,8 @@ namespace fcdp {
 /// The form in which gathers send values between nodes.
 enum class GatherWireSpec { raw, delta, automatic };
 
-/// The form in which reductions send values between nodes: raw, coded, int8 or
-/// int4; or none to choose between the exact ones, raw and coded.
+/// The form in which reductions send values between nodes. It is one of
+/// raw, coded, int8 or int4, or none to choose between the exact ones.
 using ReduceWireSpec = std::optional<Wire>;
 
 class WireChoice : public MessageCosts {
@@ -35,7 +35,8 @@ public:
   /// memory. `automatic` takes the wire that is faster by `model`.
   Wire getGatherWire(BucketOp bucket, const CostModel *model) const;
   /// Returns the wire of the bucket's reductions, unless they are flat, of
-  /// gradients of type `element` that leave `partBytes` on each rank.
+  /// gradients of type `element` (null if there are none) that leave
+  /// `partBytes` on each rank.
   Wire getReduceWire(BucketOp bucket, mlir::Type element, double partBytes,
                      const CostModel *model) const;
 
@@ -51,7 +52,7 @@ public:
 /// Parses `raw`, `delta` or `auto`. Errors list them.
 llvm::Expected<GatherWireSpec> parseGatherWire(llvm::StringRef text);
 
-/// Parses `raw`, `coded`, `int8`, `int4` or `auto`. Errors list them.
+/// Parses `auto`, or `raw`, `coded`, `int8` or `int4`. Errors list them.
 llvm::Expected<ReduceWireSpec> parseReduceWire(llvm::StringRef text);
 
 /// Returns the choice that options ask for. Pre: both parse without an error.

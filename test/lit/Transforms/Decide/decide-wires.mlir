@@ -49,7 +49,7 @@
 // RUN: not fcdp-opt %t.mlir --fcdp-decide-wires="wire=zip" 2>&1 | FileCheck %s --check-prefix=WIRE
 // WIRE: error: wire: expected 'raw', 'delta' or 'auto', got 'zip'
 // RUN: not fcdp-opt %t.mlir --fcdp-decide-wires="reduce-wire=delta" 2>&1 | FileCheck %s --check-prefix=REDUCE
-// REDUCE: error: reduce-wire: expected 'raw', 'coded', 'int8', 'int4' or 'auto', got 'delta'
+// REDUCE: error: reduce-wire: expected 'auto', 'raw', 'coded', 'int8' or 'int4', got 'delta'
 // RUN: %edit %t.mlir --line "fcdp.bucket @bucket" --replace "residency host" "residency drop" > %t.drop
 // RUN: not fcdp-opt %t.drop --fcdp-decide-wires="wire=delta" 2>&1 | FileCheck %s --check-prefix=NONE
 // NONE: error: wire 'delta' is for trained parameters that are gathered in bf16 or f16 and kept in host memory, and the step has none: expected a model in bf16 or f16 (or under autocast) and the strategy 'fcdp'

@@ -289,6 +289,26 @@ def caching(bench: Bench) -> list[Figure]:
     return [figures.loss_figure("losses, parameters on the host or on the device", *losses, most=0)]
 
 
+def moved(bench: Bench) -> list[Figure]:
+    logs = [bench.run(bench.find(name, bench.device), bench.steps + WARM_UP, "--deterministic") for name in ("moved", "kept")]
+    losses = [[line["loss"] for line in log] for log in logs]
+    there, kept = (figures.seconds_of(log, WARM_UP) for log in logs)
+    return [
+        figures.loss_figure("losses, states and activations on the host or on the device", *losses, most=0),
+        Figure("seconds of a step with them on the host", f"{there:.3f} (on the device {kept:.3f})"),
+    ]
+
+
+def rounded(bench: Bench) -> list[Figure]:
+    """Compares codes that kernels make with those of the CPU's codec. A last bit of a gradient may change a code."""
+    if bench.device == "cpu":
+        return []
+    losses = [
+        [line["loss"] for line in bench.run(bench.find("rounded", device), EXACT_STEPS)] for device in (bench.device, "cpu")
+    ]
+    return [figures.loss_figure("losses with gradients in 8 bits between ranks, CUDA against CPU", *losses, most=figures.MOST_DIFFERENCE_ROUNDED)]
+
+
 @contextmanager
 def holding(leave: int) -> Iterator[None]:
     """Takes the GPU's memory but for `leave` bytes."""
@@ -325,6 +345,8 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "llama": llama,
     "packed": packed,
     "caching": caching,
+    "moved": moved,
+    "rounded": rounded,
     "near-limit": near_limit,
     "probe": probe,
     "operations": operations,

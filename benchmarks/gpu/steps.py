@@ -45,6 +45,10 @@ STEPS = [
     # Both send the same bytes; only one copies to the host and back.
     Step("host", CACHED, nodes=2, options=("--strategy=fcdp",), micro_batches=4),
     Step("resident", CACHED, nodes=2, options=("--strategy=zero2",), micro_batches=4),
+    # One has the optimizer's states and values for the backward pass in host memory.
+    Step("kept", CACHED, micro_batches=4),
+    Step("moved", CACHED, options=("--states=host", "--activations=host"), micro_batches=4),
+    Step("rounded", EXACT, nodes=2, options=("--strategy=fcdp", "--reduce-wire=int8"), micro_batches=2, targets=("cpu", "cuda")),
 ]
 
 

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "files/StateFile.h"
+
+#include "core/Thread.h"
+#include "files/FileErrors.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <mutex>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <thread>
+
+namespace fcdp {
+
+namespace {
+
+uint64_t roundUp(uint64_t bytes, uint64_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+/// Memory that transfers by the page cache take.
+class AlignedStripe {
+public:
+  AlignedStripe()
+      : memory(static_cast<std::byte *>(std::aligned_alloc(
+            StateFile::kBlockBytes, StateFile::kStripeBytes))) {
+    if (!memory)
+      throw std::bad_alloc();
+  }
+  std::byte *get() const { return memory.get(); }
+
+private:
+  struct Free {
+    void operator()(std::byte *bytes) const { std::free(bytes); }
+  };
+  std::unique_ptr<std::byte, Free> memory;
+};
+
+/// Refuses file systems that are memory themselves.
+void refuseMemory(const FileDescriptor &file, const std::string &folder) {
+  struct statfs status = {};
+  if (fstatfs(file.get(), &status) != 0)
+    throwErrno(folder, "examined");
+  if (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC)
+    throwAt(folder, "expected a folder on a disk, got one in memory (tmpfs): "
+                    "states there would take the memory that they are to save");
+}
+
+/// Opens a file without a name. Some file systems need a name for a moment.
+FileDescriptor openUnnamed(const std::string &folder, int flags) {
+  constexpr mode_t mode = 0600;
+  FileDescriptor file(
+      open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, mode));
+  if (file || (errno != EOPNOTSUPP && errno != EISDIR))
+    return file;
+  std::string path = folder + "/fcdp-states-XXXXXX";
+  FileDescriptor named(mkostemp(path.data(), O_CLOEXEC | flags));
+  if (named && unlink(path.c_str()) != 0)
+    throwErrno(path, "removed");
+  return named;
+}
+
+/// Returns the alignment of memory and offsets that direct transfers need, or 0
+/// if there are none.
+uint64_t directAlignment(const FileDescriptor &file) {
+#ifdef STATX_DIOALIGN
+  struct statx status = {};
+  if (statx(file.get(), "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) == 0 &&
+      (status.stx_mask & STATX_DIOALIGN))
+    return std::max(status.stx_dio_mem_align, status.stx_dio_offset_align);
+#endif
+  // Kernels before 6.1 do not say. No file system needs more than a block.
+  return StateFile::kBlockBytes;
+}
+
+} // namespace
+
+/// A part of a range that is in one folder, at most a stripe.
+struct StateFile::Range {
+  uint64_t offset;
+  std::byte *memory;
+  uint64_t bytes;
+  bool isWrite;
+};
+
+/// The file in one folder, with a thread for its transfers. Functions may be
+/// called from any thread.
+class StateFile::Folder {
+public:
+  Folder(const std::string &path, uint64_t bytes);
+  ~Folder();
+
+  bool isDirect() const { return alignment != 0; }
+
+  /// The transfers of a call in this folder.
+  struct Task {
+    std::vector<Range> parts;
+    std::exception_ptr error;
+    bool isDone = false;
+  };
+  /// Runs the task on the folder's thread, until `await`.
+  void start(Task &task);
+  void await(Task &task);
+  /// Runs the parts on the calling thread.
+  void run(const std::vector<Range> &parts) const;
+
+private:
+  void work();
+  void transfer(const Range &part, const AlignedStripe &stripe) const;
+  void transferAll(const Range &part, std::byte *memory, uint64_t bytes) const;
+
+  const std::string path;
+  FileDescriptor file;
+  uint64_t alignment = 0;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Task *> tasks;
+  bool isEnding = false;
+  std::thread thread;
+};
+
+StateFile::Folder::Folder(const std::string &path, uint64_t bytes)
+    : path(path), file(openUnnamed(path, O_DIRECT)) {
+  if (file)
+    alignment = directAlignment(file);
+  if (!file && errno == EINVAL)
+    file = openUnnamed(path, 0);
+  if (!file)
+    throwErrno(path, "used for states");
+  refuseMemory(file, path);
+  if (alignment > kBlockBytes)
+    throwAt(path, "expected blocks of at most " + std::to_string(kBlockBytes) +
+                      " bytes, got " + std::to_string(alignment));
+  if (bytes > 0)
+    if (int error = posix_fallocate(file.get(), 0, off_t(bytes))) {
+      errno = error;
+      throwErrno(path, "given " + std::to_string(bytes) +
+                           " bytes for states of the optimizer");
+    }
+}
+
+StateFile::Folder::~Folder() {
+  if (!thread.joinable())
+    return;
+  {
+    std::lock_guard lock(mutex);
+    isEnding = true;
+  }
+  changed.notify_all();
+  thread.join();
+}
+
+void StateFile::Folder::start(Task &task) {
+  std::lock_guard lock(mutex);
+  if (!thread.joinable())
+    thread = startThread("fcdp-states", [this] { work(); });
+  tasks.push_back(&task);
+  changed.notify_all();
+}
+
+void StateFile::Folder::await(Task &task) {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return task.isDone; });
+}
+
+void StateFile::Folder::work() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [&] { return isEnding || !tasks.empty(); });
+    if (tasks.empty())
+      return;
+    Task *task = tasks.front();
+    tasks.pop_front();
+    lock.unlock();
+    try {
+      run(task->parts);
+    } catch (...) {
+      task->error = std::current_exception();
+    }
+    lock.lock();
+    task->isDone = true;
+    changed.notify_all();
+  }
+}
+
+void StateFile::Folder::run(const std::vector<Range> &parts) const {
+  AlignedStripe stripe;
+  for (const Range &part : parts)
+    transfer(part, stripe);
+}
+
+void StateFile::Folder::transfer(const Range &part,
+                                 const AlignedStripe &stripe) const {
+  uint64_t whole = roundUp(part.bytes, kBlockBytes);
+  bool isAligned = !alignment || (whole == part.bytes &&
+                                  uintptr_t(part.memory) % alignment == 0);
+  if (isAligned)
+    return transferAll(part, part.memory, part.bytes);
+  if (part.isWrite) {
+    std::memcpy(stripe.get(), part.memory, part.bytes);
+    std::memset(stripe.get() + part.bytes, 0, whole - part.bytes);
+  }
+  transferAll(part, stripe.get(), whole);
+  if (!part.isWrite)
+    std::memcpy(part.memory, stripe.get(), part.bytes);
+}
+
+void StateFile::Folder::transferAll(const Range &part, std::byte *memory,
+                                    uint64_t bytes) const {
+  for (uint64_t done = 0; done < bytes;) {
+    auto offset = off_t(part.offset + done);
+    ssize_t moved =
+        part.isWrite ? pwrite(file.get(), memory + done, bytes - done, offset)
+                     : pread(file.get(), memory + done, bytes - done, offset);
+    if (moved < 0 && (errno == EINTR || errno == EAGAIN))
+      continue;
+    if (moved < 0)
+      throwErrno(path, part.isWrite ? "written with states of the optimizer"
+                                    : "read for states of the optimizer");
+    if (moved == 0)
+      throwAt(path, "expected " + std::to_string(bytes - done) +
+                        " more bytes of states, got the end of the file");
+    // A short transfer of a direct file may end within a block.
+    done += alignment ? uint64_t(moved) / kBlockBytes * kBlockBytes
+                      : uint64_t(moved);
+    if (alignment && uint64_t(moved) < kBlockBytes)
+      throwAt(path, "expected a block of " + std::to_string(kBlockBytes) +
+                        " bytes, got " + std::to_string(moved));
+  }
+}
+
+/// Returns the bytes of a folder's file: whole stripes in turn.
+static uint64_t countBytes(uint64_t bytes, size_t folders) {
+  uint64_t stripes =
+      roundUp(bytes, StateFile::kStripeBytes) / StateFile::kStripeBytes;
+  return (stripes + folders - 1) / folders * StateFile::kStripeBytes;
+}
+
+StateFile::StateFile(const std::vector<std::string> &paths, uint64_t bytes)
+    : size(bytes) {
+  for (const std::string &path : paths)
+    folders.push_back(
+        std::make_unique<Folder>(path, countBytes(bytes, paths.size())));
+}
+
+StateFile::~StateFile() = default;
+
+bool StateFile::isDirect() const {
+  return std::ranges::all_of(
+      folders, [](const auto &folder) { return folder->isDirect(); });
+}
+
+void StateFile::read(uint64_t offset, std::span<std::byte> to) {
+  transfer({offset, to.data(), to.size(), /*isWrite=*/false});
+}
+
+void StateFile::write(uint64_t offset, std::span<const std::byte> from) {
+  transfer({offset, const_cast<std::byte *>(from.data()), from.size(),
+            /*isWrite=*/true});
+}
+
+void StateFile::transfer(const Range &range) {
+  if (range.offset % kBlockBytes || range.offset + range.bytes > size)
+    throw std::runtime_error("expected states at a multiple of " +
+                             std::to_string(kBlockBytes) + " bytes, within " +
+                             std::to_string(size));
+  std::vector<Folder::Task> tasks(folders.size());
+  for (uint64_t done = 0; done < range.bytes;) {
+    uint64_t at = range.offset + done, stripe = at / kStripeBytes;
+    uint64_t bytes =
+        std::min(range.bytes - done, kStripeBytes - at % kStripeBytes);
+    tasks[stripe % folders.size()].parts.push_back(
+        {stripe / folders.size() * kStripeBytes + at % kStripeBytes,
+         range.memory + done, bytes, range.isWrite});
+    done += bytes;
+  }
+  for (size_t i = 1; i < folders.size(); ++i)
+    folders[i]->start(tasks[i]);
+  try {
+    folders[0]->run(tasks[0].parts);
+  } catch (...) {
+    tasks[0].error = std::current_exception();
+  }
+  // The tasks are in use until their folders have done them.
+  for (size_t i = 1; i < folders.size(); ++i)
+    folders[i]->await(tasks[i]);
+  for (const Folder::Task &task : tasks)
+    if (task.error)
+      std::rethrow_exception(task.error);
+}
+
+} // namespace fcdp

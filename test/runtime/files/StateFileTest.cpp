@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// States on disks.
+#include "files/StateFile.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <thread>
+
+using namespace fcdp;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Bytes that differ from those of other seeds and offsets.
+std::vector<std::byte> makeBytes(size_t count, uint64_t seed) {
+  std::vector<std::byte> bytes(count);
+  uint64_t state = seed * 0x9E3779B97F4A7C15 + 1;
+  for (std::byte &byte : bytes) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    byte = std::byte(state >> 56);
+  }
+  return bytes;
+}
+
+std::string failureOf(auto &&call) {
+  try {
+    call();
+  } catch (const std::runtime_error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+class StateFileTest : public ::testing::Test {
+protected:
+  /// New folders in the build folder, because the system's temporary one may be
+  /// in memory.
+  std::vector<std::string> makeFolders(size_t count) {
+    std::vector<std::string> made;
+    for (size_t i = 0; i < count; ++i) {
+      made.push_back((root / std::to_string(i)).string());
+      fs::create_directories(made.back());
+    }
+    return made;
+  }
+  ~StateFileTest() override { fs::remove_all(root); }
+
+  const fs::path root =
+      fs::current_path() / ("state-file-" + std::to_string(getpid()));
+};
+
+constexpr uint64_t kStripe = StateFile::kStripeBytes;
+
+TEST_F(StateFileTest, WhatIsWrittenIsRead) {
+  for (size_t count : {1, 2, 3}) {
+    StateFile file(makeFolders(count), 7 * kStripe + 5000);
+    // Ranges that begin and end within stripes and blocks, in all orders.
+    const std::pair<uint64_t, size_t> ranges[] = {
+        {5 * kStripe + 8192, 2 * kStripe - 8192 + 5000 - 4096},
+        {0, 3 * kStripe},
+        {3 * kStripe + 4096, 100},
+        {4 * kStripe, kStripe + 1},
+    };
+    for (auto [offset, bytes] : ranges)
+      file.write(offset, makeBytes(bytes, offset));
+    for (auto [offset, bytes] : ranges) {
+      std::vector<std::byte> back(bytes);
+      file.read(offset, back);
+      EXPECT_TRUE(back == makeBytes(bytes, offset)) << count << " " << offset;
+    }
+  }
+}
+
+TEST_F(StateFileTest, MemoryNeedNotBeAligned) {
+  StateFile file(makeFolders(2), 4 * kStripe);
+  std::vector<std::byte> values = makeBytes(3 * kStripe + 64, 1),
+                         back(values.size());
+  std::span<const std::byte> from = std::span(values).subspan(64);
+  file.write(4096, from.first(2 * kStripe));
+  file.read(4096, std::span(back).subspan(1, 2 * kStripe));
+  EXPECT_TRUE(std::ranges::equal(from.first(2 * kStripe),
+                                 std::span(back).subspan(1, 2 * kStripe)));
+}
+
+TEST_F(StateFileTest, ThreadsReadAndWriteAtOnce) {
+  StateFile file(makeFolders(2), 8 * kStripe);
+  file.write(0, makeBytes(4 * kStripe, 1));
+  std::vector<std::byte> back(4 * kStripe);
+  std::thread reader([&] { file.read(0, back); });
+  file.write(4 * kStripe, makeBytes(4 * kStripe, 2));
+  reader.join();
+  EXPECT_TRUE(back == makeBytes(4 * kStripe, 1));
+  file.read(4 * kStripe, back);
+  EXPECT_TRUE(back == makeBytes(4 * kStripe, 2));
+}
+
+TEST_F(StateFileTest, NoFileHasAName) {
+  auto folders = makeFolders(2);
+  StateFile file(folders, kStripe);
+  file.write(0, makeBytes(100, 1));
+  for (const std::string &folder : folders)
+    EXPECT_TRUE(fs::is_empty(folder));
+}
+
+TEST_F(StateFileTest, MemoryIsNoDisk) {
+  if (!fs::exists("/dev/shm"))
+    GTEST_SKIP() << "no tmpfs at /dev/shm";
+  EXPECT_EQ(failureOf([] { StateFile file({"/dev/shm"}, kStripe); }),
+            "/dev/shm: expected a folder on a disk, got one in memory (tmpfs): "
+            "states there would take the memory that they are to save");
+}
+
+TEST_F(StateFileTest, AFolderMustBeThereAndHaveSpace) {
+  EXPECT_EQ(failureOf([] { StateFile file({"/no/folder"}, kStripe); }),
+            "/no/folder: cannot be used for states: No such file or directory");
+  auto folders = makeFolders(1);
+  std::string failure =
+      failureOf([&] { StateFile file(folders, uint64_t(1) << 60); });
+  EXPECT_NE(failure.find(folders[0] + ": cannot be given 1152921504606846976 "
+                                      "bytes for states of the optimizer: "),
+            std::string::npos)
+      << failure;
+}
+
+TEST_F(StateFileTest, ADiskThatFailsIsNamed) {
+  auto folders = makeFolders(1);
+  StateFile file(folders, 4 * kStripe);
+  pid_t child = fork();
+  if (child == 0) {
+    // A limit on the size of files makes a write short, and the next one fail.
+    (void)signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{kStripe + kStripe / 2, kStripe + kStripe / 2};
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
+    std::string failure =
+        failureOf([&] { file.write(kStripe, makeBytes(kStripe, 1)); });
+    _exit(failure == folders[0] + ": cannot be written with states of the "
+                                  "optimizer: File too large"
+              ? 0
+              : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(StateFileTest, RangesOutsideAreRefused) {
+  StateFile file(makeFolders(1), kStripe);
+  std::vector<std::byte> bytes(8192);
+  for (uint64_t offset : {uint64_t(100), kStripe - 4096})
+    EXPECT_EQ(failureOf([&] { file.read(offset, bytes); }),
+              "expected states at a multiple of 4096 bytes, within 1048576");
+}
+
+} // namespace

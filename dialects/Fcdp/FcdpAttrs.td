@@ -100,9 +100,10 @@ def Fcdp_Wire : Fcdp_Enum<"Wire", "the form in which values are sent between "
   I32EnumAttrCase<"int4", 4>]>;
 def Fcdp_WireAttr : Fcdp_BareEnumAttr<Fcdp_Wire, "wire">;
 
-def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, or host memory "
-    "that a node's ranks share", [
-  I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>]>;
+def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, host memory that a "
+    "node's ranks share, or files of a rank", [
+  I32EnumAttrCase<"device", 0>, I32EnumAttrCase<"host", 1>,
+  I32EnumAttrCase<"file", 2>]>;
 def Fcdp_ArenaAttr : Fcdp_BareEnumAttr<Fcdp_Arena, "arena">;
 
 include "dialects/Fcdp/FcdpStateRoles.td"

@@ -507,7 +507,7 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
     ```
 
     With `piece`, only elements `begin` to `end` of the shard are updated. The states
-    are pieces that were loaded from host memory, and that the update changes in their
+    are pieces that were loaded from elsewhere, and that the update changes in their
     memory: the optimizer's in its order, then `master`.
 
     ```mlir
@@ -520,8 +520,9 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
     - (C2) The optimizer can update all parameters, and a bucket has the layout that
       it needs and its `max_side`.
     - (C3) `begin` and `end` are given together, for a bucket whose `states` are in
-      `host` memory. They are in the shard, `begin` is below `end`, and the optimizer can
-      update this piece alone.
+      `host` memory or a `file`. They are in the shard, `begin` is below `end`, and the
+      optimizer can update this piece alone. In a file the piece of each state is of
+      whole blocks of 4,096 bytes, except for the last.
     - (C4) `states` have the types of the pieces of the states that the update
       changes. There are none without `begin`.
   }];
@@ -816,7 +817,7 @@ def Fcdp_LoadValueOp : Fcdp_Op<"load_value", !listconcat(
 def Fcdp_StateLoadOp : Fcdp_UserOp<"state_load", !listconcat(
     [StreamedOpInterface, BufferedOpInterface, StorageOpInterface,
      Fcdp_Work<"copy">], FromSharded)> {
-  let summary = "load a piece of an optimizer's state from host memory";
+  let summary = "load a piece of an optimizer's state from host memory or a file";
   let description = [{
     `begin` is the first element of the piece in the state. The piece is updated in its
     memory on the device, and `fcdp.state_store` writes it back.
@@ -827,7 +828,7 @@ def Fcdp_StateLoadOp : Fcdp_UserOp<"state_load", !listconcat(
     ```
 
     Constraints:
-    - (C1) `source` is a state in host memory that the optimizer updates.
+    - (C1) `source` is a state in host memory or a file that the optimizer updates.
     - (C2) The piece is in the state and has its element type.
     - (C3) `stream` is given from the scheduled phase on, `buffer` in the planned phase.
   }];
@@ -847,7 +848,7 @@ def Fcdp_StateLoadOp : Fcdp_UserOp<"state_load", !listconcat(
 
 def Fcdp_StateStoreOp : Fcdp_UserOp<"state_store", !listconcat(
     [StreamedOpInterface, StorageOpInterface, Fcdp_Work<"copy">], FromSharded)> {
-  let summary = "store an updated piece of an optimizer's state in host memory";
+  let summary = "store an updated piece of an optimizer's state in host memory or a file";
   let description = [{
     Example:
     ```mlir
@@ -855,7 +856,7 @@ def Fcdp_StateStoreOp : Fcdp_UserOp<"state_store", !listconcat(
     ```
 
     Constraints:
-    - (C1) `target` is a state in host memory that the optimizer updates.
+    - (C1) `target` is a state in host memory or a file that the optimizer updates.
     - (C2) The piece is in the state and has its element type.
     - (C3) `stream` is given from the scheduled phase on.
   }];

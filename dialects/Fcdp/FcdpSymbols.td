@@ -183,8 +183,9 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     each node then has its own parameters: gradients are reduced only within the node.
 
     `states` is the memory of the states that the optimizer updates (default: `device`).
-    In `host` memory each rank has them in its part. The update loads them in pieces of
-    at most `piece` elements (default: the shard), and stores them again.
+    In `host` memory each rank has them in its part, and `file` are files of each rank.
+    The update loads them in pieces of about `piece` elements (default: the shard), and
+    stores them again. Pieces in files are whole blocks of 4,096 bytes.
 
     `max_side` is the longest side of a matrix for which the bucket has states that are
     squares of sides (default: 0, no side).
@@ -227,8 +228,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     - (C15) `outer` is not negative. It needs a trainable bucket with `sharding node` whose
       `collectives` are not `flat` and whose `accumulation` is `sharded` or `full`.
     - (C16) `max_side` is from 0 to 1,000,000, in a trainable bucket.
-    - (C17) `states` are of a trainable bucket, and `host` is of one without `outer`.
-      `piece` is given for `host` alone, and is a positive multiple of 256.
+    - (C17) `states` are of a trainable bucket, and `host` and `file` are of one without
+      `outer`. `piece` is given for these alone, and is a positive multiple of 256.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
@@ -292,8 +293,8 @@ def Fcdp_StateOp : Fcdp_SymbolOp<"state", !listconcat(
     - (C1) The bucket exists and has at most one state of each role. The second
       part is checked if the module has a phase.
     - (C2) The type is flat; `cache`, `host_grad`, `residual`, `outer` and
-      `outer_momentum` are in `host` memory. States that the optimizer updates may be
-      there if the bucket's `states` are. All others are in `device` memory.
+      `outer_momentum` are in `host` memory. States that the optimizer updates are
+      where the bucket's `states` are. All others are in `device` memory.
     - (C3) `cache` has one node slice (elements / local ranks) in the wire type,
       `resident` a node slice or the whole bucket in that type, and `prefetched` the
       whole bucket in that type. `node_grad`, `host_grad`, `residual`, `outer` and

@@ -4,6 +4,8 @@
 
 #include "dialects/Fcdp/StateRoles.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace fcdp;
 
@@ -22,6 +24,28 @@ static MeshOp getMeshOf(BucketOp bucket) {
 int64_t fcdp::countShardElements(BucketOp bucket) {
   return getStateType(bucket, StateRole::shard, getMeshOf(bucket))
       .getNumElements();
+}
+
+bool fcdp::areStreamed(BucketOp bucket) {
+  return bucket.getStates().value_or(Arena::device) != Arena::device;
+}
+
+int64_t fcdp::getPieceMultiple(BucketOp bucket,
+                               OptimizerAttrInterface optimizer) {
+  int64_t multiple = kStateBlock;
+  if (bucket.getStates() != Arena::file)
+    return multiple;
+  for (StateRole role : getUpdatedStates(bucket, optimizer)) {
+    StateShape shape = getRecord(role).shape;
+    if (shape != StateShape::element && shape != StateShape::block)
+      continue; // it is not cut
+    int64_t width = elementBytes(
+        getStateType(bucket, role, getMeshOf(bucket)).getElementType());
+    int64_t bytes = shape == StateShape::element ? width * kStateBlock : width;
+    multiple = std::lcm(multiple,
+                        kFileBlock / std::gcd(kFileBlock, bytes) * kStateBlock);
+  }
+  return multiple;
 }
 
 std::optional<int64_t> fcdp::getPieceUnit(OptimizerAttrInterface optimizer) {
@@ -58,9 +82,9 @@ LogicalResult fcdp::verifyPiece(ShardUpdateOp update, BucketOp bucket) {
     return success();
   }
   if (!update.getBegin() || !update.getEnd() || !bucket ||
-      bucket.getStates() != Arena::host) // C3
+      !areStreamed(bucket)) // C3
     return update.emitOpError("expected a piece to have a begin and an end, "
-                              "and a bucket with 'states host'");
+                              "and a bucket with 'states host' or 'file'");
   PieceRange piece{static_cast<int64_t>(*update.getBegin()),
                    static_cast<int64_t>(*update.getEnd())};
   int64_t all = countShardElements(bucket);
@@ -81,6 +105,14 @@ LogicalResult fcdp::verifyPiece(ShardUpdateOp update, BucketOp bucket) {
                 << "' needs, got elements " << piece.begin << " to "
                 << piece.end << " of " << all;
   }
+  int64_t multiple = getPieceMultiple(bucket, update.getSettings());
+  if (bucket.getStates() == Arena::file &&
+      (piece.begin % multiple != 0 ||
+       (piece.end % multiple != 0 && piece.end != all))) // C3
+    return update.emitOpError("expected a piece of whole blocks in a file, "
+                              "multiples of ")
+           << multiple << " elements, got " << piece.begin << " to "
+           << piece.end;
   SmallVector<StateRole> roles = getUpdatedStates(bucket, update.getSettings());
   if (roles.size() != update.getStates().size()) // C4
     return update.emitOpError("expected ")
@@ -105,8 +137,8 @@ static LogicalResult verifyStateCopy(Operation *op, FlatSymbolRefAttr name,
                                      SymbolTableCollection &symbols) {
   auto state = symbols.lookupNearestSymbolFrom<StateOp>(op, name);
   if (!state || !isOptimizerState(state.getRole()) ||
-      state.getArena() != Arena::host) // C1
-    return op->emitOpError("expected a state in host memory that the "
+      state.getArena() == Arena::device) // C1
+    return op->emitOpError("expected a state in host memory or a file that the "
                            "optimizer updates, got ")
            << name;
   RankedTensorType whole = state.getTensorType();

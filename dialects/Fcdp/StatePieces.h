@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pieces of states in host memory, by which an update streams them through
-// device memory.
+// The pieces of states in host memory or in files, by which an update streams
+// them through device memory.
 #pragma once
 
 #include "dialects/Fcdp/Fcdp.h"
@@ -17,6 +17,13 @@ struct PieceRange {
 /// optimizer's in its order, then the master.
 llvm::SmallVector<StateRole> getUpdatedStates(BucketOp bucket,
                                               OptimizerAttrInterface optimizer);
+
+/// Returns whether the update of `bucket` streams its states.
+bool areStreamed(BucketOp bucket);
+
+/// Returns the number of elements of a shard at whose multiples pieces of its
+/// states may begin: whole blocks of states and, in a file, of each state.
+int64_t getPieceMultiple(BucketOp bucket, OptimizerAttrInterface optimizer);
 
 /// Returns the number of elements of the shard that a rank owns.
 int64_t countShardElements(BucketOp bucket);

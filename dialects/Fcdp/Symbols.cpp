@@ -173,17 +173,19 @@ LogicalResult BucketOp::verify() {
       side && (*side < 0 || *side > kMostSide || !getTrainable()))
     return emitOpError("expected 'max_side' from 0 to ")
            << kMostSide << " in a trainable bucket, got " << *side;
-  bool isOnHost = getStates() == Arena::host;
+  bool areElsewhere = getStates().value_or(Arena::device) != Arena::device;
   if (getStates() &&
-      (!getTrainable() || (isOnHost && reducesWithinNode(*this)))) // C17
+      (!getTrainable() || (areElsewhere && reducesWithinNode(*this)))) // C17
     return emitOpError("expected 'states' in a trainable bucket and, if they "
-                       "are in 'host' memory, one reduced over all ranks, "
-                       "got '")
+                       "are in 'host' memory or a 'file', one reduced over all "
+                       "ranks, got '")
            << stringifyArena(*getStates()) << "'";
   if (std::optional<int64_t> piece = getPiece();
-      piece && (!isOnHost || *piece <= 0 || *piece % kStateBlock != 0)) // C17
+      piece &&
+      (!areElsewhere || *piece <= 0 || *piece % kStateBlock != 0)) // C17
     return emitOpError("expected a 'piece' of a multiple of ")
-           << kStateBlock << " elements, with 'states host', got " << *piece;
+           << kStateBlock << " elements, with 'states host' or 'file', got "
+           << *piece;
   if (failed(verifyMessages(*this)) ||
       (reducesWithinNode(*this) && failed(verifyNodes(*this))))
     return failure();

@@ -93,6 +93,9 @@ constexpr bool isKeptIn(StateRole role, Arena arena) {
 
 /// Returns the owner of memory in an arena of a tier.
 constexpr CopyOwner getOwner(Arena arena) {
+  // No copies are in files, only states of optimizers.
+  if (arena == Arena::file)
+    return CopyOwner::rank;
   for (const Tier &tier : kTiers)
     if (tier.arena == arena)
       return tier.owner;

@@ -111,7 +111,8 @@ llvm::Error Cluster::check() const {
            {"device.memory_efficiency", device.memoryEfficiency},
            {"host.memory", host.memory},
            {"host.memory_bandwidth", host.memoryBandwidth.value_or(1)},
-           {"host.numa_nodes", host.numaNodes}})
+           {"host.numa_nodes", host.numaNodes},
+           {"host.file_bandwidth", host.fileBandwidth}})
     if (llvm::Error error = checkPositive(field, value))
       return error;
   for (auto [field, share] :

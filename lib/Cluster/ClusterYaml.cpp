@@ -100,6 +100,7 @@ struct MappingTraits<Host> {
     mapNumber<Count>(io, "memory", host.memory);
     mapNumber<Positive>(io, "memory_bandwidth", host.memoryBandwidth);
     mapWithDefault<Count>(io, "numa_nodes", host.numaNodes);
+    mapWithDefault<Positive>(io, "file_bandwidth", host.fileBandwidth);
     io.mapOptional("issue", host.issue);
   }
 };

@@ -56,7 +56,19 @@ private:
             std::enable_if_t<IsHostCopy<Copy>::value> * = nullptr>
   Cost costOf(Copy copy) const {
     double bytes = bytesOf(getCopied(copy).getType());
-    return isLoad(copy) ? model.costOfLoad(bytes) : model.costOfStore(bytes);
+    Cost cost =
+        isLoad(copy) ? model.costOfLoad(bytes) : model.costOfStore(bytes);
+    // Its other end may be in a file, which is read or written meanwhile.
+    if (isOfFile(copy))
+      cost.seconds = std::max(cost.seconds, cluster.getFileTime(bytes));
+    return cost;
+  }
+  static bool isOfFile(Operation *op) {
+    if (!isa<StateLoadOp, StateStoreOp>(op))
+      return false;
+    auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(
+        op, cast<StorageOpInterface>(op).getStorageAttr());
+    return state && state.getArena() == Arena::file;
   }
   Cost costOf(CastShardOp cast) const {
     double bytes = bytesOf(cast.getResult().getType());

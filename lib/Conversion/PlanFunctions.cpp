@@ -59,6 +59,7 @@ void fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
   plan.deviceBytes =
       std::max(static_cast<int64_t>(arenas[Arena::device]), memory.arena.bytes);
   plan.hostBytes = arenas[Arena::host];
+  plan.fileBytes = arenas[Arena::file];
   plan.planned = plan::Planned(memory.total(), memory.pool, memory.inputs);
   uint64_t next = 0;
   for (auto [function, functionMemory] :

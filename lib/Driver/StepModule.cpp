@@ -254,13 +254,19 @@ LogicalResult Checker::checkStates() {
   if (!getStrategy(module))
     return success(); // not decided yet
   StatesSpec asked = llvm::cantFail(parseStates(wanted.states));
-  bool areOnHost = llvm::any_of(module.getOps<BucketOp>(), [](BucketOp bucket) {
-    return bucket.getStates() == Arena::host;
-  });
-  if (asked.mode == StatesSpec::Mode::Auto ||
-      (asked.mode == StatesSpec::Mode::Host) == areOnHost)
+  if (asked.mode == StatesSpec::Mode::Auto)
     return success();
-  return failAt(option::States, areOnHost ? "host" : "device", wanted.states);
+  StringRef name = StringRef(wanted.states).split(',').first;
+  // Some buckets have no states that could leave the device.
+  Arena made = Arena::device;
+  for (auto bucket : module.getOps<BucketOp>())
+    if (Arena own = bucket.getStates().value_or(Arena::device);
+        own != Arena::device &&
+        (made == Arena::device || stringifyArena(own) != name))
+      made = own;
+  if (stringifyArena(made) == name)
+    return success();
+  return failAt(option::States, stringifyArena(made), wanted.states);
 }
 
 LogicalResult Checker::checkCollectives() {

@@ -144,6 +144,8 @@ static void writeMemory(OStream &json, const StepReport &report) {
     json.attribute("fits", report.fitsHost());
     writeInUse(json, report.facts.hostInUse);
   });
+  if (report.facts.files != 0)
+    json.attribute("file_bytes", report.facts.files);
 }
 
 static void writeStorage(OStream &json, const StorageFacts &storage) {

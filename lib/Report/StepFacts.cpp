@@ -83,7 +83,9 @@ StepFacts fcdp::measureStep(ModuleOp module, const DeviceMemory &device) {
   if (device.fullest)
     facts.fullest = describePlace(device.fullest);
   facts.device.fullest = nullptr;
-  facts.host = measureArenas(module)[Arena::host];
+  ArenaArray<uint64_t> arenas = measureArenas(module);
+  facts.host = arenas[Arena::host];
+  facts.files = arenas[Arena::file];
   facts.hostInUse = measureHostStates(module, mesh);
   for (func::FuncOp function : getFunctionsOf(module)) {
     Role role = *findRole(function);

@@ -92,7 +92,13 @@ static void printMemory(const StepFacts &facts, llvm::raw_ostream &stream) {
   printBytes(facts.device.total(), stream);
   stream << " per rank, host ";
   printBytes(facts.host, stream);
-  stream << " per node\n            ";
+  stream << " per node";
+  if (facts.files != 0) {
+    stream << ", files ";
+    printBytes(facts.files, stream);
+    stream << " per rank";
+  }
+  stream << "\n            ";
   printRegion("arena", facts.device.arena, stream);
   stream << "            ";
   stream << "buffers in it end at ";

@@ -362,7 +362,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
   MeshOp mesh = getMesh(module);
   SymbolTable symbols(module);
   llvm::DenseMap<StringAttr, StringAttr> caches;
-  // The states that an update loads from host memory and stores there again.
+  // The states that an update loads from other memory and stores there again.
   llvm::DenseMap<StringAttr, uint64_t> streamed;
   llvm::DenseSet<StringAttr> crossing;
   for (auto state : module.getOps<StateOp>()) {
@@ -370,7 +370,7 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
     caches[state.getSymNameAttr()] = bucket;
     if (state.getRole() == StateRole::prefetched)
       crossing.insert(bucket);
-    if (isOptimizerState(state.getRole()) && state.getArena() == Arena::host)
+    if (isOptimizerState(state.getRole()) && state.getArena() != Arena::device)
       streamed[bucket] += byteSize(state.getTensorType());
   }
 

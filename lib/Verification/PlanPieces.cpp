@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks updates of states in host memory, which are streamed in pieces.
+// Checks updates of states in host memory or files, which are streamed in
+// pieces.
 
 #include "PlanRun.h"
 
@@ -24,6 +25,21 @@ static int64_t countElements(Value value) {
   return ::cast<RankedTensorType>(value.getType()).getNumElements();
 }
 
+/// Checks that a piece of a state in a file has its blocks for itself.
+/// Transfers read and write whole blocks.
+LogicalResult PlanRun::checkBlocks(const StateModel &state, Extent extent) {
+  constexpr int64_t block = 4096;
+  if (getArena(state) != Arena::file || extent.isEmpty())
+    return success();
+  bool isLast = extent.end == state.extent.end;
+  if (state.extent.begin % block == 0 && extent.begin % block == 0 &&
+      (isLast || extent.end % block == 0))
+    return success();
+  return emitError() << "expected a piece of whole blocks of " << block
+                     << " bytes in a file, got bytes " << extent.begin << " to "
+                     << extent.end;
+}
+
 /// Copies a piece of a state to the device. All its bytes must have the content
 /// that the last update has left. Other pieces may be newer.
 LogicalResult PlanRun::loadPiece(const PlanInstruction &instruction) {
@@ -32,7 +48,8 @@ LogicalResult PlanRun::loadPiece(const PlanInstruction &instruction) {
   int64_t elements = countElements(op.getResult());
   Extent extent =
       getPieceExtent(state, static_cast<int64_t>(op.getBegin()), elements);
-  if (failed(access(getArena(state), extent, Mode::read)))
+  if (failed(checkBlocks(state, extent)) ||
+      failed(access(getArena(state), extent, Mode::read)))
     return failure();
   bool isStarted = updating.count(instruction.bucket);
   int32_t version = now->versions[instruction.bucket] - isStarted;
@@ -93,6 +110,9 @@ LogicalResult PlanRun::storePiece(const PlanInstruction &instruction) {
   if (failed(checkPiece(instruction.reads[0], instruction.state, begin,
                         elements, version)))
     return failure();
+  Extent extent = getPieceExtent(state, begin, elements);
+  if (failed(checkBlocks(state, extent)))
+    return failure();
   int32_t &id = storing[instruction.state];
   if (!id || contents[id].version != version) {
     Content content;
@@ -105,8 +125,7 @@ LogicalResult PlanRun::storePiece(const PlanInstruction &instruction) {
     if (state.extent.isEmpty())
       now->emptyContents[instruction.state] = id;
   }
-  return access(getArena(state), getPieceExtent(state, begin, elements),
-                Mode::write, id);
+  return access(getArena(state), extent, Mode::write, id);
 }
 
 /// Updates the next piece of a shard and the pieces of its states. The first

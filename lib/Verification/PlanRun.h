@@ -93,6 +93,7 @@ private:
   mlir::LogicalResult update(const PlanInstruction &instruction);
   mlir::LogicalResult loadPiece(const PlanInstruction &instruction);
   mlir::LogicalResult storePiece(const PlanInstruction &instruction);
+  mlir::LogicalResult checkBlocks(const StateModel &state, Extent extent);
   mlir::LogicalResult updatePiece(const PlanInstruction &instruction);
   mlir::LogicalResult checkPiece(Root window, int32_t state, int64_t begin,
                                  int64_t elements, int32_t version);

@@ -87,6 +87,14 @@ struct ByteCounters {
   uint64_t controlSent = 0;
 };
 
+/// Work of the host that a stream runs.
+class HostTask {
+public:
+  virtual ~HostTask() = default;
+  /// Throws std::exception on failure.
+  virtual void run() = 0;
+};
+
 /// One rank's device. One thread, the issuer, calls all functions except for
 /// those that say otherwise. Work on the compute stream runs on that thread
 /// (the CPU backend) or is enqueued by it (CUDA). Functions throw
@@ -107,6 +115,13 @@ public:
 
   virtual void copy(StreamId stream, void *dst, const void *src,
                     size_t bytes) = 0;
+  /// Runs `task`, which reads or writes `bytes` of device memory, in the order
+  /// of the stream, and counts them as copied. The task must outlive the queued
+  /// work. Throws std::runtime_error if the device's memory is not the host's.
+  virtual void call(StreamId stream, HostTask &task, size_t bytes) {
+    (void)stream, (void)task, (void)bytes;
+    throw std::runtime_error("this device runs no work of the host");
+  }
   /// Computes sum[i] += part[i] in device memory.
   virtual void add(StreamId stream, float *sum, const float *part,
                    size_t elements) = 0;

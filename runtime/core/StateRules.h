@@ -40,6 +40,10 @@ enum class StateShape {
 
 /// The number of elements of a moment in 8 bits that share a scale.
 inline constexpr int64_t kStateBlock = 256;
+
+/// The bytes of a block of a file. Each state in a file and each piece of one
+/// begins at a block, so that transfers can pass by the page cache.
+inline constexpr int64_t kFileBlock = 4096;
 /// Each square of a state begins at a multiple of so many elements, 64 bytes.
 inline constexpr int64_t kSquareAlignment = 16;
 

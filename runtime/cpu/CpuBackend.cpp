@@ -53,6 +53,12 @@ public:
     command.copy = {dst, src, bytes};
     streams.issue(stream, command);
   }
+  void call(StreamId stream, HostTask &task, size_t bytes) override {
+    Command command;
+    command.kind = Command::Kind::Call;
+    command.call = {&task, bytes};
+    streams.issue(stream, command);
+  }
   void add(StreamId stream, float *sum, const float *part,
            size_t elements) override {
     Command command;
@@ -119,6 +125,7 @@ private:
   void execute(StreamId stream, const Command &command) override;
   void interrupt() noexcept override;
   void runCopy(StreamId stream, const CopyCommand &copy);
+  void runCall(StreamId stream, const CallCommand &call);
   static void runAdd(const AddCommand &add);
 
   bool isHost(const void *address) const {
@@ -148,6 +155,8 @@ private:
 void CpuBackend::execute(StreamId stream, const Command &command) {
   if (command.kind == Command::Kind::Copy)
     return runCopy(stream, command.copy);
+  if (command.kind == Command::Kind::Call)
+    return runCall(stream, command.call);
   if (command.kind == Command::Kind::Add)
     return runAdd(command.add);
   const Collective &collective = command.collective;
@@ -192,6 +201,12 @@ void CpuBackend::runCopy(StreamId stream, const CopyCommand &copy) {
   if (fromHost && !toHost)
     h2d.fetch_add(copy.bytes, std::memory_order_relaxed);
   std::memcpy(copy.dst, copy.src, copy.bytes);
+}
+
+void CpuBackend::runCall(StreamId stream, const CallCommand &call) {
+  call.task->run();
+  std::atomic<uint64_t> &link = stream == StreamId::D2H ? d2h : h2d;
+  link.fetch_add(call.bytes, std::memory_order_relaxed);
 }
 
 void CpuBackend::runAdd(const AddCommand &add) {

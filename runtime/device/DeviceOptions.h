@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace fcdp {
 
@@ -26,6 +27,9 @@ struct DeviceOptions {
   bool runsNextToDevice = false;
   /// Whether operators are launched as CUDA graphs where that is possible.
   bool cudaGraphs = false;
+  /// Folders on local disks for states in files, over which their bytes are
+  /// striped. Required if the step has such states.
+  std::vector<std::string> stateFolders;
   /// Called while the session opens, with a sentence about how this rank's
   /// device communicates. Not called on the CPU.
   std::function<void(const std::string &message)> onDevice;

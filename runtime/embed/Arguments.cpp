@@ -3,6 +3,8 @@
 
 #include "core/SessionError.h"
 
+#include <sstream>
+
 namespace fcdp {
 
 Launch findLaunch() {
@@ -34,6 +36,14 @@ Schedule scheduleOf(const std::string &text) {
 
 LossScaling lossScalingOf(const std::string &text) {
   return parseSetting<LossScaling>(text, "loss_scale");
+}
+
+std::vector<std::string> stateFoldersOf(const std::string &text) {
+  std::vector<std::string> folders;
+  std::istringstream parts(text);
+  for (std::string folder; std::getline(parts, folder, ',');)
+    folders.push_back(folder);
+  return folders;
 }
 
 } // namespace fcdp

@@ -9,6 +9,7 @@
 #include "policy/Schedule.h"
 
 #include <string>
+#include <vector>
 
 namespace fcdp {
 
@@ -19,5 +20,8 @@ Launch findLaunch();
 /// Parse an option. Throw SessionError(Misuse).
 Schedule scheduleOf(const std::string &text);
 LossScaling lossScalingOf(const std::string &text);
+
+/// Returns the folders of "DIR[,DIR]".
+std::vector<std::string> stateFoldersOf(const std::string &text);
 
 } // namespace fcdp

@@ -230,6 +230,8 @@ SessionOptions optionsOf(const fcdp_options *given) {
               from.reductions_by <= FCDP_REDUCTIONS_BY_NCCL,
           "reductions_by: expected a value of fcdp_reductions_by");
   options.reducesByNccl = from.reductions_by == FCDP_REDUCTIONS_BY_NCCL;
+  if (from.state_path)
+    options.stateFolders = stateFoldersOf(from.state_path);
   return options;
 }
 

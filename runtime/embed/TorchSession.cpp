@@ -117,7 +117,8 @@ public:
                const std::optional<std::string> &lossScale,
                const Figures &padding, bool deterministic,
                const std::string &reductionsBy, std::optional<bool> servesStore,
-               int64_t profiledSteps, const Texts &facts) {
+               int64_t profiledSteps, const std::string &statePath,
+               const Texts &facts) {
     guarded = attempt([&] {
       SessionOptions options;
       options.launch = findLaunch();
@@ -137,6 +138,7 @@ public:
       options.deterministic = deterministic;
       options.reducesByNccl = isByNccl(reductionsBy);
       options.profiledSteps = profiledSteps;
+      options.stateFolders = stateFoldersOf(statePath);
       options.onProfile = [this](const std::string &json) { profile = json; };
       options.facts = [&] {
         std::vector<Fact> all;
@@ -437,7 +439,7 @@ TORCH_LIBRARY(fcdp, library) {
                        bool, const std::string &,
                        const std::optional<std::string> &, const Figures &,
                        bool, const std::string &, std::optional<bool>, int64_t,
-                       const Texts &>())
+                       const std::string &, const Texts &>())
       .def("num_steps", &TorchSession::numSteps)
       .def("states", &TorchSession::states)
       .def("buffer_names", &TorchSession::bufferNames)

@@ -3,8 +3,10 @@
 
 #include "core/Thread.h"
 #include "files/FileErrors.h"
+#include "files/UnnamedFile.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdlib>
@@ -12,10 +14,8 @@
 #include <deque>
 #include <exception>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <mutex>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <thread>
 
 namespace fcdp {
@@ -43,30 +43,6 @@ private:
   };
   std::unique_ptr<std::byte, Free> memory;
 };
-
-/// Refuses file systems that are memory themselves.
-void refuseMemory(const FileDescriptor &file, const std::string &folder) {
-  struct statfs status = {};
-  if (fstatfs(file.get(), &status) != 0)
-    throwErrno(folder, "examined");
-  if (status.f_type == TMPFS_MAGIC || status.f_type == RAMFS_MAGIC)
-    throwAt(folder, "expected a folder on a disk, got one in memory (tmpfs): "
-                    "states there would take the memory that they are to save");
-}
-
-/// Opens a file without a name. Some file systems need a name for a moment.
-FileDescriptor openUnnamed(const std::string &folder, int flags) {
-  constexpr mode_t mode = 0600;
-  FileDescriptor file(
-      open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, mode));
-  if (file || (errno != EOPNOTSUPP && errno != EISDIR))
-    return file;
-  std::string path = folder + "/fcdp-states-XXXXXX";
-  FileDescriptor named(mkostemp(path.data(), O_CLOEXEC | flags));
-  if (named && unlink(path.c_str()) != 0)
-    throwErrno(path, "removed");
-  return named;
-}
 
 /// Returns the alignment of memory and offsets that direct transfers need, or 0
 /// if there are none.
@@ -141,11 +117,7 @@ StateFile::Folder::Folder(const std::string &path, uint64_t bytes)
     throwAt(path, "expected blocks of at most " + std::to_string(kBlockBytes) +
                       " bytes, got " + std::to_string(alignment));
   if (bytes > 0)
-    if (int error = posix_fallocate(file.get(), 0, off_t(bytes))) {
-      errno = error;
-      throwErrno(path, "given " + std::to_string(bytes) +
-                           " bytes for states of the optimizer");
-    }
+    allocateSpace(file, path, bytes, "states of the optimizer");
 }
 
 StateFile::Folder::~Folder() {
@@ -246,7 +218,7 @@ static uint64_t countBytes(uint64_t bytes, size_t folders) {
 }
 
 StateFile::StateFile(const std::vector<std::string> &paths, uint64_t bytes)
-    : size(bytes) {
+    : size(roundUp(bytes, kBlockBytes)) {
   for (const std::string &path : paths)
     folders.push_back(
         std::make_unique<Folder>(path, countBytes(bytes, paths.size())));
@@ -266,6 +238,37 @@ void StateFile::read(uint64_t offset, std::span<std::byte> to) {
 void StateFile::write(uint64_t offset, std::span<const std::byte> from) {
   transfer({offset, const_cast<std::byte *>(from.data()), from.size(),
             /*isWrite=*/true});
+}
+
+void StateFile::readBytes(uint64_t offset, std::span<std::byte> to) {
+  std::array<std::byte, kBlockBytes> block;
+  if (uint64_t head = offset % kBlockBytes; head != 0 && !to.empty()) {
+    read(offset - head, block);
+    size_t count = std::min<size_t>(kBlockBytes - head, to.size());
+    std::memcpy(to.data(), block.data() + head, count);
+    to = to.subspan(count);
+    offset += count;
+  }
+  read(offset, to);
+}
+
+void StateFile::writeBytes(uint64_t offset, std::span<const std::byte> from) {
+  std::array<std::byte, kBlockBytes> block;
+  // A part of a block is written with the rest of it.
+  while (!from.empty()) {
+    uint64_t head = offset % kBlockBytes;
+    size_t count = from.size() / kBlockBytes * kBlockBytes;
+    if (head == 0 && count != 0) {
+      write(offset, from.first(count));
+    } else {
+      count = std::min<size_t>(kBlockBytes - head, from.size());
+      read(offset - head, block);
+      std::memcpy(block.data() + head, from.data(), count);
+      write(offset - head, block);
+    }
+    from = from.subspan(count);
+    offset += count;
+  }
 }
 
 void StateFile::transfer(const Range &range) {

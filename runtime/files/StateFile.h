@@ -46,6 +46,9 @@ public:
 
   void read(uint64_t offset, std::span<std::byte> to);
   void write(uint64_t offset, std::span<const std::byte> from);
+  /// Do the same from any offset on, and leave the rest of blocks as it is.
+  void readBytes(uint64_t offset, std::span<std::byte> to);
+  void writeBytes(uint64_t offset, std::span<const std::byte> from);
 
 private:
   class Folder;

@@ -48,6 +48,35 @@ private:
   size_t bytes;
 };
 
+/// A piece of a state that is read from a file or written to it, on the thread
+/// of a stream.
+class FileCopy final : public PreparedOp, private HostTask {
+public:
+  FileCopy(const plan::CacheCopyT &op, StepState &state)
+      : stream(toStream(op.stream)), files(*state.files),
+        isRead(op.in.arena() == plan::Arena::file),
+        offset((isRead ? op.in : op.out).offset()),
+        memory(state.address(isRead ? op.out : op.in), op.in.bytes()) {}
+  void run(StepState &state) override {
+    if (!memory.empty())
+      state.backend.call(stream, *this, memory.size());
+  }
+
+private:
+  void run() override {
+    if (isRead)
+      files.read(offset, memory);
+    else
+      files.write(offset, memory);
+  }
+
+  const StreamId stream;
+  StateFile &files;
+  const bool isRead;
+  const uint64_t offset;
+  const std::span<std::byte> memory;
+};
+
 class Record final : public PreparedOp {
 public:
   explicit Record(const plan::EventT &op) : op(op) {}
@@ -111,6 +140,8 @@ PreparedOpPtr prepare(const plan::ReduceScatterT &op, const char *what,
 
 PreparedOpPtr prepare(const plan::CacheCopyT &op, const char *,
                       StepState &state) {
+  if (op.in.arena() == plan::Arena::file || op.out.arena() == plan::Arena::file)
+    return std::make_unique<FileCopy>(op, state);
   return std::make_unique<CacheCopy>(op, state);
 }
 

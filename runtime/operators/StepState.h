@@ -74,8 +74,13 @@ struct StepState {
 
   /// The memory of each arena.
   ArenaBases arenas = findArenas(plan, backend);
+  /// The file arena; null if the plan has none.
+  std::shared_ptr<StateFile> files = {};
 
+  /// Returns the first byte of a region. Throws if it is in a file.
   std::byte *address(const plan::Buf &buf) {
+    if (buf.arena() == plan::Arena::file)
+      throw std::runtime_error("expected memory, got a place in a file");
     return arenas[size_t(buf.arena())].get() + offsetOn(buf, place);
   }
   /// Returns a one-dimensional view of a region for the compute stream. Throws

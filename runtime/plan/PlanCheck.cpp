@@ -132,6 +132,10 @@ void checkBucket(const StepPlan &plan, const plan::BucketT &bucket,
     Where path = where + ".states." + plan::EnumNameStateRole(state.role());
     if (findState(bucket, state.role()) != &state)
       failCheck(path, "it is there twice");
+    bool isOfOptimizer = state.role() == StateRole::master ||
+                         plan::isOptimizerState(state.role());
+    if (state.buf().arena() == plan::Arena::file && !isOfOptimizer)
+      failCheck(path, "expected it in memory, got a place in a file");
     if (!isFactor(state.role()))
       checkState(plan, bucket, state, path);
   }
@@ -394,8 +398,23 @@ void checkIndex(const FieldPath &where, uint64_t index, size_t count,
               " ", entries);
 }
 
+/// Checks what only places in files must be.
+void checkFilePlace(const StepPlan &plan, const FieldPath &where,
+                    const plan::Buf &buf) {
+  if (plan.target != plan::Target::cpu)
+    failCheck(where, "expected the target 'cpu' for a place in a file, got '",
+              plan::EnumNameTarget(plan.target), "'");
+  if (buf.nodeStride() != 0 || buf.localStride() != 0)
+    failCheck(where, "expected strides of 0 in a file");
+  if (buf.offset() % kFileBlock != 0)
+    failCheck(where, "expected an offset in a file that is a multiple of ",
+              kFileBlock, ", got ", buf.offset());
+}
+
 void checkBuf(const StepPlan &plan, const FieldPath &where,
               const plan::Buf &buf, size_t align) {
+  if (buf.arena() == plan::Arena::file)
+    checkFilePlace(plan, where, buf);
   using Wide = unsigned __int128;
   uint64_t size = plan.arenaBytes(buf.arena());
   Wide end = Wide(buf.offset()) + Wide(plan.mesh.nodes - 1) * buf.nodeStride() +

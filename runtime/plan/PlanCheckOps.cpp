@@ -106,7 +106,13 @@ private:
   void check(const plan::ReduceScatterT &op) const;
   void check(const plan::CacheCopyT &op) const {
     copy(op.in, op.out, 1, ", the bytes of 'in'");
+    bool readsFile = op.in.arena() == plan::Arena::file;
+    bool writesFile = op.out.arena() == plan::Arena::file;
+    if (readsFile || writesFile)
+      checkFileCopy(op, readsFile ? op.in : op.out, readsFile && writesFile);
   }
+  void checkFileCopy(const plan::CacheCopyT &op, const plan::Buf &inFile,
+                     bool isWithinFiles) const;
   void check(const plan::StoreValueT &op) const {
     transient(".slot", op.slot, "stored");
     hostRegion(".out", op.out);
@@ -256,7 +262,26 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
   }
 }
 
-/// Checks the pieces of states in host memory that an update changes.
+/// Checks that a copy to a file or from it is of whole blocks of a state.
+void OpChecker::checkFileCopy(const plan::CacheCopyT &op,
+                              const plan::Buf &inFile,
+                              bool isWithinFiles) const {
+  const uint64_t end = inFile.offset() + inFile.bytes();
+  for (const plan::State &state : plan.buckets[op.bucket]->states) {
+    const plan::Buf &whole = state.buf();
+    const uint64_t last = whole.offset() + whole.bytes();
+    if (whole.arena() == plan::Arena::file && !isWithinFiles &&
+        whole.offset() <= inFile.offset() && end <= last &&
+        (end == last || end % kFileBlock == 0))
+      return;
+  }
+  failCheck(where, "expected a copy of blocks of ", kFileBlock,
+            " bytes of a state in a file of bucket '",
+            plan.buckets[op.bucket]->name, "', got bytes ", inFile.offset(),
+            " to ", end);
+}
+
+/// Checks the pieces of states in other memory that an update changes.
 void OpChecker::checkPieces(const plan::ShardUpdateT &op,
                             std::span<const plan::StateRole> states) const {
   const plan::BucketT &bucket = *plan.buckets[op.bucket];

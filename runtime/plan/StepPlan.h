@@ -145,7 +145,15 @@ struct StepPlan : plan::PlanT {
   /// Returns the size of an arena: of the host arena per node, of others per
   /// rank.
   uint64_t arenaBytes(plan::Arena arena) const {
-    return arena == plan::Arena::device ? deviceBytes : hostBytes;
+    switch (arena) {
+    case plan::Arena::device:
+      return deviceBytes;
+    case plan::Arena::host:
+      return hostBytes;
+    case plan::Arena::file:
+      return fileBytes;
+    }
+    return 0;
   }
   /// Returns the learning rate that the step was compiled with.
   double learningRate() const;

@@ -265,7 +265,8 @@ void Session::Impl::makeStep() {
   step = std::make_unique<Step>(
       *object, *device.backend,
       StepSetup{job->place(), options.seed, device.gpu, recorder.get(),
-                device.graphs.get(), options.onNonfinite, [this](bool own) {
+                device.graphs.get(), options.onNonfinite, options.stateFolders,
+                [this](bool own) {
                   return isAnywhere(own, "agreement to skip a step");
                 }});
 }

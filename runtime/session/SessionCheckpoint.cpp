@@ -133,6 +133,7 @@ void Session::openCheckpoints(const CheckpointOptions &options) {
     impl->openRunFolder(options.folder);
     impl->saver = std::make_unique<CheckpointSaver>(CheckpointSaver::Setup{
         impl->plan, *impl->job, *impl->device.backend, *impl->step, options,
+        impl->options.stateFolders,
         [this](const std::string &message) { impl->alarm.ring(message); }});
   });
 }

@@ -152,6 +152,9 @@ void StateMatch::finish() const {
                              ": does not fit the step: " + problems);
 }
 
+/// The bytes that are read at once of a state that is converted or in a file.
+constexpr int64_t kPieceBytes = 1 << 20;
+
 /// Loads one checkpoint. Used by one thread.
 class Loader {
 public:
@@ -200,6 +203,10 @@ private:
                                        const plan::ParameterT &member);
   void compareMasters(const plan::BucketT &bucket,
                       const plan::ParameterT &member);
+  void clear(const plan::Buf &region);
+  template <typename Take>
+  void readPieces(const Read &read, Take take);
+  void readToFile(const Read &read);
   void readRange(const Read &read);
   void readNodeSum(const NodeSumRead &read);
   void readRandom(uint64_t seed);
@@ -368,10 +375,8 @@ void Loader::planReads() {
 void Loader::read(uint64_t seed) {
   for (const auto &bucket : plan.buckets)
     for (const plan::State &region : bucket->states)
-      if (checkpointRole(region.role())) {
-        std::span<std::byte> memory = step.region(region.buf());
-        std::fill(memory.begin(), memory.end(), std::byte(0));
-      }
+      if (checkpointRole(region.role()))
+        clear(region.buf());
   for (const Read &read : reads)
     readRange(read);
   for (const NodeSumRead &read : nodeSumReads)
@@ -383,22 +388,66 @@ void Loader::read(uint64_t seed) {
   readRandom(seed);
 }
 
+/// Sets a state to zeros. One in a file is never in memory as a whole.
+void Loader::clear(const plan::Buf &region) {
+  if (region.arena() != plan::Arena::file) {
+    std::span<std::byte> memory = step.region(region);
+    std::fill(memory.begin(), memory.end(), std::byte(0));
+    return;
+  }
+  const std::vector<std::byte> zeros(
+      std::min<uint64_t>(kPieceBytes, region.bytes()));
+  for (uint64_t done = 0; done < region.bytes(); done += zeros.size())
+    step.writeRegion(region, done,
+                     std::span(zeros).first(std::min<uint64_t>(
+                         zeros.size(), region.bytes() - done)));
+}
+
+/// Reads a range by pieces, in the checkpoint's type, and calls
+/// `take(begin, count, data)` with each.
+template <typename Take>
+void Loader::readPieces(const Read &read, Take take) {
+  const int64_t most = pieceElements(kPieceBytes);
+  std::vector<std::byte> saved(std::min(most, read.count) *
+                               byteSize(read.state->dtype));
+  forEachPiece(read.count, most, [&](int64_t begin, int64_t count) {
+    reader.read(*read.state, ownerOf(*read.state), read.first + begin, count,
+                saved.data());
+    take(begin, size_t(count), saved.data());
+  });
+}
+
+/// Reads a range of a state in a file.
+void Loader::readToFile(const Read &read) {
+  const size_t width = byteSize(read.dtype);
+  const DType from = read.state->dtype;
+  std::vector<std::byte> converted;
+  readPieces(read, [&](int64_t begin, size_t count, const std::byte *saved) {
+    if (from != read.dtype) {
+      converted.resize(count * width);
+      convertElements(converted.data(), read.dtype, saved, from, count);
+      saved = converted.data();
+    }
+    step.writeRegion(*read.region, read.byteOffset + uint64_t(begin) * width,
+                     {saved, count * width});
+  });
+}
+
 void Loader::readRange(const Read &read) {
+  if (read.region && read.region->arena() == plan::Arena::file)
+    return readToFile(read);
   std::byte *target = read.region
                           ? step.region(*read.region).data() + read.byteOffset
                           : step.buffer(read.buffer).data();
   DType from = read.state->dtype;
-  uint32_t owner = ownerOf(*read.state);
   if (from == read.dtype) {
-    reader.read(*read.state, owner, read.first, read.count, target);
+    reader.read(*read.state, ownerOf(*read.state), read.first, read.count,
+                target);
     return;
   }
-  const int64_t most = pieceElements(1 << 20);
-  std::vector<std::byte> saved(std::min(most, read.count) * byteSize(from));
-  forEachPiece(read.count, most, [&](int64_t begin, int64_t count) {
-    reader.read(*read.state, owner, read.first + begin, count, saved.data());
+  readPieces(read, [&](int64_t begin, size_t count, const std::byte *saved) {
     convertElements(target + size_t(begin) * byteSize(read.dtype), read.dtype,
-                    saved.data(), from, size_t(count));
+                    saved, from, count);
   });
 }
 

@@ -56,8 +56,19 @@ at::Tensor allocate(uint64_t bytes, bool isPinned) {
 CheckpointSaver::CheckpointSaver(Setup given)
     : setup(std::move(given)),
       layout(setup.plan, setup.step.randomState().size()),
-      memory(allocate(bytesOf(layout.ofRank[setup.job.rank()]),
-                      setup.plan.target == plan::Target::cuda)),
+      memory(setup.plan.fileBytes == 0
+                 ? allocate(bytesOf(layout.ofRank[setup.job.rank()]),
+                            setup.plan.target == plan::Target::cuda)
+                 : at::Tensor()),
+      onDisk(setup.plan.fileBytes != 0
+                 ? std::make_unique<DiskMemory>(
+                       setup.stateFolders.at(0),
+                       bytesOf(layout.ofRank[setup.job.rank()]))
+                 : nullptr),
+      copies(onDisk ? onDisk->bytes()
+                    : std::span(
+                          static_cast<std::byte *>(memory.mutable_data_ptr()),
+                          memory.nbytes())),
       thread(startThread("fcdp-saver", [this] { work(); })) {}
 
 CheckpointSaver::~CheckpointSaver() {
@@ -92,7 +103,7 @@ void CheckpointSaver::save(int64_t step, nlohmann::json job,
 }
 
 void CheckpointSaver::copyStates() {
-  auto *to = static_cast<std::byte *>(memory.mutable_data_ptr());
+  std::byte *to = copies.data();
   for (const SavedPiece &piece : layout.ofRank[setup.job.rank()]) {
     std::span<std::byte> target(to, piece.bytes);
     if (piece.region) {
@@ -116,6 +127,8 @@ void CheckpointSaver::wait() {
 }
 
 uint64_t CheckpointSaver::nodeCopyBytes() const {
+  if (onDisk)
+    return 0;
   const Mesh &mesh = setup.plan.mesh;
   uint64_t greatest = 0;
   for (uint32_t node = 0; node < mesh.nodes; ++node) {
@@ -218,9 +231,14 @@ void CheckpointSaver::awaitRanks(const std::function<bool()> &isDone) const {
 
 std::string CheckpointSaver::writeOwnFile(const std::string &folder) const {
   uint32_t rank = setup.job.rank();
-  auto *data = static_cast<const std::byte *>(memory.const_data_ptr());
-  return writeRankFile(folder + "/" + layout.index.files[rank].name,
-                       layout.entriesOf(rank), {data, memory.nbytes()});
+  if (onDisk)
+    onDisk->flush();
+  std::string digest =
+      writeRankFile(folder + "/" + layout.index.files[rank].name,
+                    layout.entriesOf(rank), copies);
+  if (onDisk)
+    onDisk->requireRead();
+  return digest;
 }
 
 std::string CheckpointSaver::prune() const {

@@ -7,6 +7,7 @@
 #include "checkpoint/CheckpointLayout.h"
 #include "core/Backend.h"
 #include "core/SessionError.h"
+#include "files/DiskMemory.h"
 #include "job/Job.h"
 #include "state/CheckpointOptions.h"
 #include "step/Step.h"
@@ -15,6 +16,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -31,6 +33,9 @@ public:
     Backend &backend;
     Step &step;
     CheckpointOptions options;
+    /// Folders for states in files. If the plan has some, the copies are in the
+    /// first one.
+    std::vector<std::string> stateFolders;
     /// Called once, on the background thread, after a write has failed.
     std::function<void(const std::string &message)> onFailure;
   };
@@ -53,7 +58,7 @@ public:
   /// Returns the error of the background thread.
   std::optional<SessionError> failure() const;
   /// Returns the bytes of host memory for the copies of a node's ranks, the
-  /// greatest over nodes.
+  /// greatest over nodes; 0 if they are in files.
   uint64_t nodeCopyBytes() const;
 
 private:
@@ -73,7 +78,11 @@ private:
 
   const Setup setup;
   const CheckpointLayout layout;
+  /// The copies: memory, or a file for a plan with states in files, which are
+  /// more than the host has memory for.
   at::Tensor memory;
+  std::unique_ptr<DiskMemory> onDisk;
+  std::span<std::byte> copies;
 
   // The checkpoint that is being saved. The session's thread sets it while the
   // background thread is idle.

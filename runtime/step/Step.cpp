@@ -68,6 +68,8 @@ void Step::call(StepFunction function) {
 
 void Step::init() {
   ComputeScope scope(impl->pool(), impl->computeStream);
+  impl->fileCopy.end();
+  impl->fileCopy.isWritten = false;
   impl->hostCopies.uploadAll();
   startStates(impl->state, impl->kept);
   call({plan::Role::init});

@@ -51,6 +51,9 @@ struct StepSetup {
   /// outlive the step.
   GraphCapture *graphs = nullptr;
   OnNonfinite onNonfinite = OnNonfinite::Continue;
+  /// Folders on local disks for states in files. May be empty if the plan has
+  /// none.
+  std::vector<std::string> stateFolders = {};
   /// Returns whether any rank has an infinite or NaN loss. Collective. Called
   /// before each update if steps are skipped; may be null on a single rank.
   std::function<bool(bool own)> isNonfiniteAnywhere = nullptr;
@@ -80,8 +83,13 @@ public:
   /// Returns the same shard in f32, for a bucket that has a master.
   std::span<std::byte> master(size_t bucket);
   /// Returns this rank's bytes of a bucket's region. A region of the host arena
-  /// is in host memory on a GPU, too.
+  /// is in host memory on a GPU, too. A region of files is copied to memory,
+  /// which the next call for another such region ends: until `init`, it is
+  /// written back then.
   std::span<std::byte> region(const plan::Buf &buf);
+  /// Writes bytes of a region from `offset` on. Before `init` only.
+  void writeRegion(const plan::Buf &buf, uint64_t offset,
+                   std::span<const std::byte> from);
   /// Copies the bytes of a region from `offset` on to host memory, after all
   /// issued work of compute. Only after `init`.
   void copyRegion(const plan::Buf &buf, uint64_t offset,

@@ -35,15 +35,29 @@ void Step::keepStates(plan::StateRole role) { impl->kept.insert(role); }
 
 std::span<std::byte> Step::region(const plan::Buf &buf) {
   StepState &state = impl->state;
+  if (buf.arena() == plan::Arena::file)
+    return impl->fileCopy.of(buf);
   if (impl->isOnCpu() || buf.arena() != plan::Arena::device)
     return {state.address(buf), buf.bytes()};
   StreamScope streamScope(impl->computeStream);
   return impl->hostCopies.of(state.flat(buf, int64_t(buf.bytes()), DType::U8));
 }
 
+void Step::writeRegion(const plan::Buf &buf, uint64_t offset,
+                       std::span<const std::byte> from) {
+  if (buf.arena() != plan::Arena::file) {
+    std::copy(from.begin(), from.end(), region(buf).begin() + offset);
+    return;
+  }
+  impl->fileCopy.end();
+  impl->state.files->writeBytes(buf.offset() + offset, from);
+}
+
 void Step::copyRegion(const plan::Buf &buf, uint64_t offset,
                       std::span<std::byte> out) {
   StepState &state = impl->state;
+  if (buf.arena() == plan::Arena::file)
+    return state.files->readBytes(buf.offset() + offset, out);
   const std::byte *from = state.address(buf) + offset;
   if (impl->isOnCpu() || buf.arena() != plan::Arena::device) {
     std::copy(from, from + out.size(), out.begin());

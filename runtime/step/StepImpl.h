@@ -12,6 +12,7 @@
 #include "operators/GraphSegment.h"
 #include "operators/PreparedOp.h"
 #include "step/HostCopies.h"
+#include "step/RegionCopy.h"
 #include "step/Step.h"
 #include "step/StepArena.h"
 #include "step/StepObject.h"
@@ -84,6 +85,7 @@ struct Step::Impl {
   const std::optional<c10::Stream> computeStream;
   StepState state;
   HostCopies hostCopies;
+  RegionCopy fileCopy;
   /// Null on the CPU.
   c10::DeviceAllocator *const gpuMemory;
   const std::function<uint64_t()> usedBytes;

@@ -90,6 +90,9 @@ void makeOptimizerState(StepState &state) {
       const plan::Buf &buf = kept.buf();
       if (!isOfOptimizer || buf.bytes() == 0)
         continue;
+      // Space in files begins as zeros.
+      if (buf.arena() == plan::Arena::file)
+        continue;
       if (buf.arena() == plan::Arena::device)
         state.flat(buf, int64_t(buf.bytes()), DType::U8).zero_();
       else
@@ -125,7 +128,7 @@ Step::Impl::Impl(const StepObject &object, Backend &backend,
             .place = options.place,
             .gathers = std::vector<uint64_t>(object.plan().buckets.size()),
             .device = deviceOf(options.cuda)},
-      hostCopies(state),
+      hostCopies(state), fileCopy(state),
       gpuMemory(options.cuda ? options.cuda->memory : nullptr),
       usedBytes(options.cuda ? options.cuda->usedBytes : nullptr) {
   const StepPlan &plan = state.plan;
@@ -150,6 +153,7 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
     warmUpProducts(state.device);
   makeInputs(state);
   makeBuffers(state, object.constants());
+  state.files = makeFiles(plan, options.stateFolders);
   makeOptimizerState(state);
   for (at::Tensor *factor : {&state.lossScale, &state.lossWeight})
     *factor = at::ones({}, at::TensorOptions(at::kFloat).device(state.device));

@@ -20,6 +20,11 @@ struct CopyCommand {
   size_t bytes;
 };
 
+struct CallCommand {
+  HostTask *task;
+  size_t bytes;
+};
+
 struct AddCommand {
   float *sum;
   const float *part;
@@ -35,11 +40,12 @@ struct WaitCommand {
 };
 
 struct Command {
-  enum class Kind : uint8_t { Copy, Add, AllGather, ReduceScatter, Wait };
+  enum class Kind : uint8_t { Copy, Call, Add, AllGather, ReduceScatter, Wait };
 
   Kind kind;
   union {
     CopyCommand copy = {};
+    CallCommand call;
     AddCommand add;
     Collective collective;
     WaitCommand wait;

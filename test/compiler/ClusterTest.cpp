@@ -77,6 +77,10 @@ TEST(Cluster, HostMemoryMayHaveABandwidth) {
   EXPECT_EQ(cluster.host.memoryBandwidth, 400e9);
   EXPECT_EQ(cluster.host.numaNodes, 2);
   EXPECT_DOUBLE_EQ(cluster.getHostMemoryTime(1e9), 2 * 1e9 / 200e9);
+  EXPECT_EQ(cluster.host.fileBandwidth, 2e9);
+  EXPECT_EQ(parse(change("inter:", "  file_bandwidth: 7e9\ninter:"))
+                .host.fileBandwidth,
+            7e9);
   EXPECT_EQ(complain(give("0")), "two.yaml:14: error: expected a positive "
                                  "whole number below 2^53, got '0'");
 }

@@ -45,6 +45,8 @@ constexpr char kSymbols[] = R"(
   fcdp.bucket @owned unit "m" elements 8000 storage f32 wire bf16 trainable layout owned states host members [@m0 at 0, @m1 at 800, @m2 at 1024]
   fcdp.bucket @mastered unit "m" elements 8000 storage bf16 wire bf16 master f32 trainable members []
   fcdp.state @moment exp_avg of @owned in host : tensor<1000xf32>
+  fcdp.bucket @filed unit "m" elements 8000 storage f32 wire bf16 trainable states file members []
+  fcdp.state @on_disk exp_avg of @filed in file : tensor<1000xf32>
   fcdp.state @s cache of @b in host : tensor<2000xbf16>
   fcdp.state @r residual of @b in host : tensor<2000xf32>
   fcdp.state @g full_grad of @b in device : tensor<8000xf32>
@@ -198,6 +200,22 @@ TEST_F(CostModelTest, HostMemoryBoundsCopies) {
   cluster.host.numaNodes = 8;
   load = cost("%l = fcdp.cache_load @s : tensor<2000xbf16>");
   EXPECT_DOUBLE_EQ(load.hostMemory, 4000 / 5e7);
+}
+
+TEST_F(CostModelTest, DisksBoundCopiesOfStates) {
+  // 4 ranks share the disks, and read and write at the same time.
+  cluster.host.fileBandwidth = 1e6;
+  expectCost(cost("%l = fcdp.state_load @on_disk at 0 : tensor<1000xf32>"),
+             Resource::h2d, 1, 2 * 4 * 4000 / 1e6);
+  expectCost(cost("fcdp.state_store %a to @on_disk at 0 : tensor<1000xf32>",
+                  "%a: tensor<1000xf32>"),
+             Resource::d2h, 1, 2 * 4 * 4000 / 1e6);
+  // The link may be the slower one, and states in host memory need no disk.
+  expectCost(cost("%l = fcdp.state_load @moment at 0 : tensor<1000xf32>"),
+             Resource::h2d, 1, 2 * 4000 / 1e8);
+  cluster.host.fileBandwidth = 1e12;
+  expectCost(cost("%l = fcdp.state_load @on_disk at 0 : tensor<1000xf32>"),
+             Resource::h2d, 1, 2 * 4000 / 1e8);
 }
 
 TEST_F(CostModelTest, TransfersAskForMemory) {

@@ -329,6 +329,13 @@ class Workshop:
             made.write_bytes(pickle.dumps(value))
             return value
 
+    @property
+    def state_folder(self) -> Path:
+        """A folder for states in files. Temporary ones may be in memory, where no states may be."""
+        folder = BIN.parent / "states-of-tests"
+        folder.mkdir(exist_ok=True)
+        return folder
+
     def model(self, name: str) -> Model:
         def make() -> Model:
             make_models.make(name, self.folder, seed=0)
@@ -357,7 +364,9 @@ class Workshop:
         model = self.model(config.model)
         log, out = self.folder / f"{name}-{steps}.jsonl", self.folder / f"{name}-{steps}.safetensors"
         mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
-        files = (f"--json={log}", f"--params-out={out}")
+        files = [f"--json={log}", f"--params-out={out}"]
+        if config.states.startswith("file"):
+            files.append(f"--state-path={self.state_folder}")
         tool(*run_command(step, weights or model.archive, model.inputs, steps, *mesh, *files))
         return Run(read_log(log), out)
 

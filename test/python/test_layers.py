@@ -101,7 +101,7 @@ USES = {
     "weights": "core files plan",
     "checkpoint": "core files plan weights",
     "device": "core streams store job cpu cuda nccl plan memory step",
-    "state": "core store job plan policy checkpoint step",
+    "state": "core files store job plan policy checkpoint step",
 }
 
 # Files of the runtime that the compiler may use: the links of a rank, the placement of buffers, the rules of states,

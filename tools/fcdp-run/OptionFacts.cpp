@@ -75,6 +75,7 @@ std::vector<Fact> factsOf(const Options &options) {
       {"--profile", isGiven(!options.profile.empty())},
       {"--profile-steps", spellOption(options.profileSteps)},
       {"--trace", isGiven(!options.trace.empty())},
+      {"--state-path", isGiven(!options.stateFolders.empty())},
       {"--seed", std::to_string(options.seed)},
       {"--deterministic", isGiven(options.deterministic)},
       {"--reductions-by", options.reducesByNccl ? "nccl" : "fcdp"},

@@ -353,6 +353,12 @@ std::optional<Options> parseOptions(int argc, char **argv) {
       "interval=2000, as torch.amp.GradScaler. A run that resumes goes on with "
       "the checkpoint's scale, not with init");
   addThreads(app, options.threads);
+  app.add_option("--state-path", options.stateFolders,
+                 "Keep the states of a step that is compiled with "
+                 "--states=file in files without a name in folders on local "
+                 "disks, DIR[,DIR], of which each gets an equal part. All "
+                 "space is allocated at the start. Required for such a step")
+      ->delimiter(',');
   app.add_option("--seed", options.seed,
                  "Start the random state of rank r from seed + r; default: 0");
   addNetworkOptions(app, options.timeout, options.interface);

@@ -60,6 +60,8 @@ struct Options {
   std::string interface;
   /// Whether operators give the same bits in each run.
   bool deterministic = false;
+  /// Folders for states in files.
+  std::vector<std::string> stateFolders;
   /// Whether NCCL adds gradients.
   bool reducesByNccl = false;
   /// Whether operators of a micro-batch are launched as CUDA graphs where that

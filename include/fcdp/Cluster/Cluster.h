@@ -45,6 +45,9 @@ struct Host {
   /// Number of NUMA nodes. Memory, bandwidth and ranks are divided equally
   /// among them, and each rank's slices of the host cache are on its NUMA node.
   int64_t numaNodes = 1;
+  /// Bytes per second of a node's local disks, which its ranks share, with as
+  /// many reads as writes at the same time. By default that of one NVMe disk.
+  double fileBandwidth = 2e9;
   IssueTimes issue;
 };
 
@@ -148,6 +151,11 @@ struct Cluster {
   /// Returns the seconds for every rank to read or write `bytes` of host
   /// memory, or 0 if the host's bandwidth is not known.
   double getHostMemoryTime(double bytes) const;
+  /// Returns the seconds for every rank to read `bytes` of files while it
+  /// writes as many, or to write them.
+  double getFileTime(double bytes) const {
+    return 2 * static_cast<double>(ranksPerNode) * bytes / host.fileBandwidth;
+  }
   /// Returns an error if a number is out of range or contradicts another one.
   /// The readers call it, and so must any code that changes a cluster.
   llvm::Error check() const;

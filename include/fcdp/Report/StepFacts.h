@@ -52,6 +52,8 @@ struct StepFacts {
   /// it.
   DeviceMemory device;
   std::optional<OperationPlace> fullest;
+  /// Bytes of the files of a rank, which have states.
+  int64_t files = 0;
   /// Bytes of a node's host memory, and the part that states use.
   int64_t host = 0;
   BytesByUse hostInUse;

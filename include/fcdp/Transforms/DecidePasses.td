@@ -279,8 +279,8 @@ def DecideStatesPass : FcdpPass<"fcdp-decide-states"> {
   let summary = "write the memory of each bucket's states, if none is given";
   let description = [{
     Requires phase `sharded` and buckets. With `states=host`, the states that the update
-    of a trained bucket changes, its moments and its master, are in host memory. `piece`
-    is the number of elements of a shard whose states have at most the bytes that the
+    of a trained bucket changes, its moments and its master, are in host memory, and with
+    `states=file` in files, which targets other than `cpu` refuse. `piece` is the number of elements of a shard whose states have at most the bytes that the
     option names (67108864). Shards of optimizers that update whole parameters, such as
     Muon, are not cut.
 
@@ -308,11 +308,11 @@ def DecideStatesPass : FcdpPass<"fcdp-decide-states"> {
 }
 
 def StreamStatesPass : FcdpPass<"fcdp-stream-states"> {
-  let summary = "update buckets whose states are in host memory in pieces";
+  let summary = "update buckets whose states are in host memory or files in pieces";
   let description = [{
-    Requires phase `sharded`. Cuts the update of each bucket with `states host` into
-    pieces of at most `piece` elements. Each piece of the states is loaded from host
-    memory, updated on the device, and stored again. The loads of a piece precede the
+    Requires phase `sharded`. Cuts the update of each bucket with `states host` or
+    `file` into pieces of about `piece` elements. Each piece of the states is loaded from
+    there, updated on the device, and stored again. The loads of a piece precede the
     update of the piece before it, also of another bucket, so that they run at the same
     time. The result has the bits of an update on the device. The first load is at the
     beginning of `@update`.

@@ -189,10 +189,11 @@ def ReduceWire : PipelineOption<
   "to the next gradients; 'auto' chooses for each bucket the faster of 'raw' and 'coded' on "
   "the cluster">;
 def States : PipelineOption<
-  "states", "states", CheckedBy<"checkStates">, "\"device\"", "device|host|auto[,piece=BYTES]", "device",
+  "states", "states", CheckedBy<"checkStates">, "\"device\"", "device|host|file|auto[,piece=BYTES]", "device",
   "selects the memory of the optimizer's states and of masters: 'device'; 'host', from "
   "which the update loads them in pieces of BYTES (67108864) and stores them again, with "
-  "the same bits; or 'auto', which moves as few of them to host memory as the device's "
+  "the same bits; 'file', the same from files in the folders of fcdp-run --state-path, on "
+  "the target 'cpu'; or 'auto', which moves as few of them to host memory as the device's "
   "memory demands">;
 def Outer : PipelineOption<
   "outer", "outer", CheckedBy<"checkOuter">, "\"\"", "H[,KEY=VALUE]...", "none",

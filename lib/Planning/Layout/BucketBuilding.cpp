@@ -70,12 +70,15 @@ llvm::Error BucketBuilder::add(const BucketGroup &group,
       layout.getKind() == LayoutKind::flat ? LayoutAttr() : layout,
       maxSide ? builder.getI64IntegerAttr(maxSide) : IntegerAttr(),
       builder.getArrayAttr(places));
-  bool areOnHost =
-      !group.buckets.empty() && llvm::all_of(group.buckets, [](BucketOp from) {
-        return from.getStates() == Arena::host;
-      });
-  if (areOnHost) {
-    bucket.setStates(Arena::host);
+  std::optional<Arena> common;
+  if (!group.buckets.empty())
+    common = BucketOp(group.buckets.front()).getStates();
+  bool areStreamed = common && *common != Arena::device &&
+                     llvm::all_of(group.buckets, [&](BucketOp from) {
+                       return from.getStates() == common;
+                     });
+  if (areStreamed) {
+    bucket.setStates(*common);
     bucket.setPieceAttr(BucketOp(group.buckets.front()).getPieceAttr());
   }
   table.insert(bucket, place);

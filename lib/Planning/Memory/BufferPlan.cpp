@@ -2,6 +2,7 @@
 
 #include "fcdp/Planning/Memory/BufferPlan.h"
 
+#include "dialects/Fcdp/StatePieces.h"
 #include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Planning/Memory/HostValues.h"
@@ -96,7 +97,9 @@ static int64_t bytesOfScratch(Operation *op) {
 StatePlan fcdp::planStates(ModuleOp module) {
   StatePlan plan;
   auto sizeOf = [](StateOp state) {
-    return llvm::alignTo(byteSize(state.getTensorType()), kBufferAlignment);
+    int64_t alignment =
+        state.getArena() == Arena::file ? kFileBlock : kBufferAlignment;
+    return llvm::alignTo(byteSize(state.getTensorType()), alignment);
   };
   // Each rank of a node has one part of the arena that the node owns, so that
   // its pages can be near its device.

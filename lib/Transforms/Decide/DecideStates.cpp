@@ -86,22 +86,23 @@ static SmallVector<MovableStates> findMovable(ModuleOp module) {
   return movable;
 }
 
-/// Moves the states of the bucket of that name to host memory.
-static void moveToHost(ModuleOp module, const MovableStates &states,
-                       int64_t pieceBytes) {
+/// Moves the states of the bucket of that name to `arena`.
+static void moveStates(ModuleOp module, const MovableStates &states,
+                       Arena arena, int64_t pieceBytes) {
   auto bucket =
       module.lookupSymbol<BucketOp>(BucketOp(states.bucket).getSymNameAttr());
-  bucket.setStates(Arena::host);
+  bucket.setStates(arena);
   if (getPieceUnit(states.optimizer)) {
     int64_t all = countShardElements(bucket);
     double each = double(states.bytes) / double(all);
     auto most = static_cast<int64_t>(double(pieceBytes) / each);
-    bucket.setPiece(std::max(kStateBlock, most / kStateBlock * kStateBlock));
+    int64_t multiple = getPieceMultiple(bucket, states.optimizer);
+    bucket.setPiece(std::max(multiple, most / multiple * multiple));
   }
   for (auto state : module.getOps<StateOp>())
     if (isOptimizerState(state.getRole()) &&
         state.getBucketAttr().getAttr() == bucket.getSymNameAttr())
-      state.setArena(Arena::host);
+      state.setArena(arena);
 }
 
 /// Finds the memory and the cost model for `auto`.
@@ -128,7 +129,7 @@ LogicalResult DecideStatesPass::findModel() {
 FailureOr<int64_t> DecideStatesPass::measure(ArrayRef<MovableStates> moved) {
   OwningOpRef<ModuleOp> step(cast<ModuleOp>(getOperation()->clone()));
   for (const MovableStates &states : moved)
-    moveToHost(*step, states, spec.pieceBytes);
+    moveStates(*step, states, Arena::host, spec.pieceBytes);
   auto run = [&](auto build) {
     PassManager passes(&getContext());
     passes.enableVerifier(false); // see Trial
@@ -242,14 +243,16 @@ LogicalResult DecideStatesPass::decide() {
       return failure();
     moves = *chosen;
   }
-  for (auto [toHost, states] : llvm::zip_equal(moves, movable)) {
-    if (!toHost)
+  Arena arena = spec.mode == StatesSpec::Mode::File ? Arena::file : Arena::host;
+  for (auto [moved, states] : llvm::zip_equal(moves, movable)) {
+    if (!moved)
       continue;
     if (reducesWithinNode(BucketOp(states.bucket)))
       return BucketOp(states.bucket)
-          .emitError("states: expected states on the device if nodes train by "
-                     "themselves, got 'host'");
-    moveToHost(module, states, spec.pieceBytes);
+                 .emitError("states: expected states on the device if nodes "
+                            "train by themselves, got '")
+             << stringifyArena(arena) << "'";
+    moveStates(module, states, arena, spec.pieceBytes);
   }
   return success();
 }

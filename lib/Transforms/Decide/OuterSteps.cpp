@@ -56,6 +56,8 @@ static std::string findObstacle(BucketOp bucket) {
            "'node_host'";
   if (bucket.getStates() == Arena::host)
     return "expected states on the device, got states 'host'";
+  if (bucket.getStates() == Arena::file)
+    return "expected states on the device, got states 'file'";
   if (bucket.getCollectives() == Collectives::flat)
     return "expected two-level collectives, got 'flat'";
   return "";

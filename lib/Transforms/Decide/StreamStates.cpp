@@ -53,8 +53,9 @@ LogicalResult StreamStatesPass::cut(ShardUpdateOp update, BucketOp bucket) {
              << "' updates whole parameters, got " << *given;
     most = std::min(*given, all);
   }
+  int64_t multiple = getPieceMultiple(bucket, update.getSettings());
   int64_t count = llvm::divideCeil(all, most);
-  int64_t each = llvm::alignTo(llvm::divideCeil(all, count), kStateBlock);
+  int64_t each = llvm::alignTo(llvm::divideCeil(all, count), multiple);
   for (int64_t begin = 0; begin < all; begin += each)
     pieces.push_back({update, bucket, {begin, std::min(all, begin + each)}});
   return success();
@@ -99,8 +100,15 @@ void StreamStatesPass::runOnOperation() {
   SymbolTable symbols(module);
   for (auto state : module.getOps<StateOp>()) {
     auto bucket = symbols.lookup<BucketOp>(state.getBucketAttr().getAttr());
-    if (isOptimizerState(state.getRole()) && bucket.getStates() == Arena::host)
-      state.setArena(Arena::host);
+    if (bucket.getStates() == Arena::file && getTarget(module) != Target::cpu) {
+      bucket.emitError("states: expected the target 'cpu' for states in files, "
+                       "got '")
+          << stringifyTarget(getTarget(module))
+          << "'; use --states=host or --states=auto";
+      return signalPassFailure();
+    }
+    if (isOptimizerState(state.getRole()) && areStreamed(bucket))
+      state.setArena(*bucket.getStates());
     states[{bucket.getSymNameAttr(), state.getRole()}] = state;
   }
   pieces.clear();
@@ -108,7 +116,7 @@ void StreamStatesPass::runOnOperation() {
       module.lookupSymbol<func::FuncOp>(stringifyRole(Role::update));
   for (auto update : function.getOps<ShardUpdateOp>()) {
     auto bucket = symbols.lookup<BucketOp>(update.getTargetAttr().getAttr());
-    if (bucket && bucket.getStates() == Arena::host && !update.isOfPiece() &&
+    if (bucket && areStreamed(bucket) && !update.isOfPiece() &&
         countShardElements(bucket) > 0 &&
         !getUpdatedStates(bucket, update.getSettings()).empty() &&
         failed(cut(update, bucket)))

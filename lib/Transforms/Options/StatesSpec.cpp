@@ -14,21 +14,20 @@ llvm::Expected<StatesSpec> fcdp::parseStates(llvm::StringRef text) {
   else if (name == "auto")
     spec.mode = StatesSpec::Mode::Auto;
   else if (name == "file")
-    return llvm::createStringError(
-        "states in files are not supported; expected 'device', 'host' or "
-        "'auto'");
+    spec.mode = StatesSpec::Mode::File;
   else if (name != "device")
     return llvm::createStringError(
-        "expected 'device', 'host' or 'auto', got '" + name + "'");
+        "expected 'device', 'host', 'file' or 'auto', got '" + name + "'");
   if (name.size() == text.size())
     return spec;
   std::optional<int64_t> bytes;
   if (spec.mode != StatesSpec::Mode::Device && setting.consume_front("piece="))
     bytes = parseInteger(setting);
   if (!bytes || *bytes <= 0)
-    return llvm::createStringError("expected 'piece=BYTES' after 'host' or "
-                                   "'auto', a positive number, got '" +
-                                   text + "'");
+    return llvm::createStringError(
+        "expected 'piece=BYTES' after 'host', 'file' "
+        "or 'auto', a positive number, got '" +
+        text + "'");
   spec.pieceBytes = *bytes;
   return spec;
 }

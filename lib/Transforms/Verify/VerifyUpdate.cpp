@@ -49,17 +49,19 @@ static LogicalResult verifyScale(ModuleOp module, Operation *op,
          << "; a scale of your own needs the attribute 'fcdp.own_scale'";
 }
 
-/// Checks that an update of states in host memory streams them.
+/// Checks that an update of states in other memory streams them.
 static LogicalResult verifyStreamed(ShardUpdateOp update) {
   auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
       update, update.getTargetAttr());
-  if (!bucket || bucket.getStates() != Arena::host || update.isOfPiece() ||
+  if (!bucket || !areStreamed(bucket) || update.isOfPiece() ||
       countShardElements(bucket) == 0 ||
       getUpdatedStates(bucket, update.getSettings()).empty())
     return success();
   return update.emitOpError("expected a piece of the shard, as the states of ")
          << update.getTargetAttr()
-         << " are in host memory; run --fcdp-stream-states";
+         << (bucket.getStates() == Arena::file ? " are in a file"
+                                               : " are in host memory")
+         << "; run --fcdp-stream-states";
 }
 
 using States = llvm::DenseSet<std::pair<StringAttr, StateRole>>;

@@ -62,6 +62,7 @@ def compile(
     cuda_graphs: bool = False,
     deterministic: bool = False,
     reductions_by: str = "fcdp",
+    state_path: str | os.PathLike[str] = "",
 ) -> Step:
     """Compiles a training step of `model` for the ranks that torchrun, mpirun or srun started, and opens it on each.
 
@@ -114,6 +115,8 @@ def compile(
         applies while the step runs; the process's own torch.use_deterministic_algorithms does not change.
     reductions_by: the library that sums gradients over GPUs: "fcdp", or "nccl" for NCCL's own reductions, whose bits
         depend on the machine.
+    state_path: folders on local disks, "DIR[,DIR]", for optimizer states in files, which options=["--states=file"] asks
+        for.
 
     Warns if a part of the model that is trained has dropout or batch norm in evaluation mode, of parameters that the
     loss of the example inputs does not depend on, and of updates that are too small for the type of parameters without
@@ -177,6 +180,7 @@ def compile(
         reductions_by,
         job.serves_store,
         PROFILED_STEPS if is_profiled else 0,
+        os.fspath(state_path),
         {
             "optimizer": " ".join(optimizer_options(optimizer, model)),
             "strategy": planning.strategy,

@@ -191,6 +191,10 @@ typedef struct fcdp_options {
   /* The way in which gradients are summed. Equal on all ranks. Default:
    * FCDP_REDUCTIONS_BY_FCDP. */
   fcdp_reductions_by reductions_by;
+  /* Folders on local disks for states in files, as fcdp-run --state-path has
+   * them: "DIR[,DIR]". Default: null, with which the open of a step with such
+   * states fails. */
+  const char *state_path;
 } fcdp_options;
 
 /* Sets the defaults. */

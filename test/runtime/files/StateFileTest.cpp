@@ -3,6 +3,8 @@
 // States on disks.
 #include "files/StateFile.h"
 
+#include "files/DiskMemory.h"
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -86,6 +88,45 @@ TEST_F(StateFileTest, MemoryNeedNotBeAligned) {
   file.read(4096, std::span(back).subspan(1, 2 * kStripe));
   EXPECT_TRUE(std::ranges::equal(from.first(2 * kStripe),
                                  std::span(back).subspan(1, 2 * kStripe)));
+}
+
+TEST_F(StateFileTest, AnyBytesAreReadAndWritten) {
+  StateFile file(makeFolders(2), 2 * kStripe + 100);
+  std::vector<std::byte> expected = makeBytes(2 * kStripe + 100, 1);
+  file.write(0, expected);
+  // Within a block, over the edges of blocks and stripes, and up to the end.
+  const std::pair<uint64_t, size_t> ranges[] = {
+      {10, 20},  {4000, 200},     {4096, 4096},           {kStripe - 5, 9000},
+      {8192, 1}, {12288, 3 * 64}, {2 * kStripe - 7, 107}, {5000, 0}};
+  for (auto [offset, bytes] : ranges) {
+    std::vector<std::byte> part = makeBytes(bytes, offset + 2);
+    file.writeBytes(offset, part);
+    std::ranges::copy(part, expected.begin() + ptrdiff_t(offset));
+    std::vector<std::byte> back(bytes);
+    file.readBytes(offset, back);
+    EXPECT_TRUE(back == part) << offset;
+  }
+  std::vector<std::byte> all(expected.size());
+  file.read(0, all);
+  EXPECT_TRUE(all == expected);
+}
+
+TEST_F(StateFileTest, MemoryOnADisk) {
+  auto folders = makeFolders(1);
+  DiskMemory memory(folders[0], 3 * kStripe + 1);
+  EXPECT_TRUE(fs::is_empty(folders[0]));
+  std::span<std::byte> bytes = memory.bytes();
+  ASSERT_EQ(bytes.size(), 3 * kStripe + 1);
+  EXPECT_EQ(std::ranges::count(bytes, std::byte(0)), ptrdiff_t(bytes.size()));
+  std::vector<std::byte> values = makeBytes(bytes.size(), 1);
+  std::ranges::copy(values, bytes.begin());
+  memory.flush();
+  memory.requireRead();
+  EXPECT_TRUE(std::ranges::equal(bytes, values));
+  EXPECT_NE(failureOf([&] {
+              DiskMemory tooMuch(folders[0], uint64_t(1) << 60);
+            }).find("bytes are free"),
+            std::string::npos);
 }
 
 TEST_F(StateFileTest, ThreadsReadAndWriteAtOnce) {

@@ -122,6 +122,8 @@ std::string toText(const EvaluationFigures &figures) {
 }
 
 std::string describeSaving(const std::string &folder, uint64_t copyBytes) {
+  if (copyBytes == 0)
+    return "saving to " + folder + "  copies are in a file of --state-path";
   return "saving to " + folder + "  copies take " +
          bytesText(double(copyBytes)) + " of host memory per node";
 }

@@ -9,15 +9,15 @@ namespace fcdp {
 
 /// The memory of the states that optimizers update.
 struct StatesSpec {
-  enum class Mode { Device, Host, Auto };
+  enum class Mode { Device, Host, File, Auto };
   Mode mode = Mode::Device;
   /// The most bytes of the pieces, of all states of a bucket together, that an
-  /// update loads from host memory at once. A copy of this size takes a
+  /// update loads at once. A copy of this size takes a
   /// thousand times as long as it takes to begin one.
   int64_t pieceBytes = int64_t(64) << 20;
 };
 
-/// Parses `device`, `host` or `auto`, and after it `,piece=BYTES`.
+/// Parses `device`, `host`, `file` or `auto`, and after it `,piece=BYTES`.
 llvm::Expected<StatesSpec> parseStates(llvm::StringRef text);
 
 } // namespace fcdp

@@ -37,6 +37,19 @@ func.func @shard_update_c3_whole(%m: tensor<256xf32>) {
 
 // -----
 
+// 1,024 elements have 4,096 bytes.
+fcdp.mesh @world(node = 2, local = 2)
+fcdp.bucket @bucket unit "s" elements 16384 storage f32 wire f32 trainable states file members []
+fcdp.state @bucket.exp_avg exp_avg of @bucket in file : tensor<4096xf32>
+fcdp.state @bucket.shard shard of @bucket in device : tensor<4096xf32>
+func.func @shard_update_c3_file(%m: tensor<1280xf32>) {
+  // expected-error@+1 {{expected a piece of whole blocks in a file, multiples of 1024 elements, got 1024 to 2304}}
+  fcdp.shard_update @bucket piece 1024 to 2304 states(%m : tensor<1280xf32>) scale 1.0 with #fcdp.lion<lr = 0.1, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0>
+  return
+}
+
+// -----
+
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.bucket @bucket unit "s" elements 2048 storage f32 wire f32 trainable states host members []
 fcdp.state @bucket.exp_avg exp_avg of @bucket in host : tensor<512xf32>
@@ -66,7 +79,7 @@ fcdp.bucket @bucket unit "s" elements 2048 storage f32 wire f32 trainable states
 fcdp.state @bucket.exp_avg exp_avg of @bucket in host : tensor<512xf32>
 fcdp.state @bucket.shard shard of @bucket in device : tensor<512xf32>
 func.func @state_load_c1() {
-  // expected-error@+1 {{expected a state in host memory that the optimizer updates, got @bucket.shard}}
+  // expected-error@+1 {{expected a state in host memory or a file that the optimizer updates, got @bucket.shard}}
   %p = fcdp.state_load @bucket.shard at 0 : tensor<256xf32>
   return
 }
@@ -90,7 +103,7 @@ fcdp.bucket @bucket unit "s" elements 2048 storage f32 wire f32 trainable states
 fcdp.state @bucket.exp_avg exp_avg of @bucket in host : tensor<512xf32>
 fcdp.state @bucket.shard shard of @bucket in device : tensor<512xf32>
 func.func @state_store_c1(%m: tensor<256xf32>) {
-  // expected-error@+1 {{expected a state in host memory that the optimizer updates, got @missing}}
+  // expected-error@+1 {{expected a state in host memory or a file that the optimizer updates, got @missing}}
   fcdp.state_store %m to @missing at 0 : tensor<256xf32>
   return
 }
@@ -112,7 +125,7 @@ func.func @state_store_c2(%m: tensor<256xbf16>) {
 fcdp.mesh @world(node = 2, local = 2)
 fcdp.bucket @bucket unit "s" elements 2048 storage f32 wire f32 trainable members []
 func.func @shard_update_c3_device(%m: tensor<256xf32>) {
-  // expected-error@+1 {{expected a piece to have a begin and an end, and a bucket with 'states host'}}
+  // expected-error@+1 {{expected a piece to have a begin and an end, and a bucket with 'states host' or 'file'}}
   fcdp.shard_update @bucket piece 0 to 256 states(%m : tensor<256xf32>) scale 1.0 with #fcdp.lion<lr = 0.1, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0>
   return
 }
@@ -127,11 +140,11 @@ fcdp.state @state_c2 exp_avg of @bucket in host : tensor<512xf32>
 // -----
 
 fcdp.mesh @world(node = 2, local = 2)
-// expected-error@+1 {{expected 'states' in a trainable bucket and, if they are in 'host' memory, one reduced over all ranks, got 'host'}}
+// expected-error@+1 {{expected 'states' in a trainable bucket and, if they are in 'host' memory or a 'file', one reduced over all ranks, got 'host'}}
 fcdp.bucket @bucket_c17_frozen unit "s" elements 2048 storage f32 wire f32 states host members []
 
 // -----
 
 fcdp.mesh @world(node = 2, local = 2)
-// expected-error@+1 {{expected a 'piece' of a multiple of 256 elements, with 'states host', got 100}}
+// expected-error@+1 {{expected a 'piece' of a multiple of 256 elements, with 'states host' or 'file', got 100}}
 fcdp.bucket @bucket_c17_piece unit "s" elements 2048 storage f32 wire f32 trainable states host piece 100 members []

@@ -1,4 +1,4 @@
-// States in host memory: the decision, the pieces, the plan and its proof.
+// States in host memory and in files: the decision, the pieces, the plan and its proof.
 // RUN: fcdp-opt %s --fcdp-shard="nodes=2 ranks-per-node=2" --fcdp-bucket --fcdp-decide=strategy=zero3 -o %t.mlir
 // RUN: fcdp-opt %t.mlir --fcdp-decide-states="states=host,piece=2048" --fcdp-stream-states --fcdp-two-level --fcdp-verify-sharded -o %t.host
 // RUN: FileCheck %s --input-file=%t.host
@@ -40,12 +40,14 @@
 // NONE: fcdp.shard_update @bucket.a scale
 
 // Refused by name.
-// RUN: not fcdp-opt %s --fcdp-pipeline="states=file" 2>&1 | FileCheck %s --check-prefix=FILE
-// FILE: states: states in files are not supported; expected 'device', 'host' or 'auto'
+// RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=hsdp outer=8 states=file" 2>&1 | FileCheck %s --check-prefix=APART
+// APART: error: outer: expected states on the device, got states 'file'
+// RUN: sed 's/fcdp.phase = /fcdp.target = #fcdp.target<cuda>, fcdp.phase = /' %t.mlir | not fcdp-opt --fcdp-decide-states=states=file --fcdp-stream-states 2>&1 | FileCheck %s --check-prefix=CUDA
+// CUDA: error: states: expected the target 'cpu' for states in files, got 'cuda'; use --states=host or --states=auto
 // RUN: not fcdp-opt %s --fcdp-pipeline="states=disk" 2>&1 | FileCheck %s --check-prefix=WORD
-// WORD: states: expected 'device', 'host' or 'auto', got 'disk'
+// WORD: states: expected 'device', 'host', 'file' or 'auto', got 'disk'
 // RUN: not fcdp-opt %s --fcdp-pipeline="states=host,piece=0" 2>&1 | FileCheck %s --check-prefix=PIECE
-// PIECE: states: expected 'piece=BYTES' after 'host' or 'auto', a positive number, got 'host,piece=0'
+// PIECE: states: expected 'piece=BYTES' after 'host', 'file' or 'auto', a positive number, got 'host,piece=0'
 // RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=hsdp outer=8 states=host" 2>&1 | FileCheck %s --check-prefix=OUTER
 // OUTER: error: outer: expected states on the device, got states 'host'
 // RUN: not fcdp-opt %t.mlir --fcdp-decide-states=states=auto 2>&1 | FileCheck %s --check-prefix=LIMIT
@@ -100,6 +102,21 @@
 // The moments are exchanged.
 // RUN: %edit %t.planned --in update --first --line "fcdp.shard_update @bucket.a piece 0 to 256" --replace "states({{(%%[0-9]+)}}, {{(%%[0-9]+)}}" "states(\2, \1" | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=ORDER
 // ORDER: error: 'fcdp.shard_update' op for 'a' of @bucket.a in @update: expected elements 0 to 256 of @bucket.a.exp_avg from the last update, got something else
+
+// In files, states and pieces are whole blocks of 4,096 bytes. The device has the same pieces.
+// RUN: fcdp-opt %s --fcdp-pipeline="nodes=1 ranks-per-node=2 strategy=zero3 clip-norm=1 states=file,piece=8192 prefetch=0" -o %t.files
+// RUN: FileCheck %s --check-prefix=FILES --input-file=%t.files
+// FILES: fcdp.bucket @bucket.a {{.*}} states file piece 1024 members
+// FILES: fcdp.state @bucket.a.exp_avg exp_avg of @bucket.a in file : tensor<1536xf32> at <arena = file, offset = 0, bytes = 6144>
+// FILES: fcdp.state @bucket.a.exp_avg_sq exp_avg_sq of @bucket.a in file : tensor<1536xf32> at <arena = file, offset = 8192, bytes = 6144>
+// FILES: fcdp.state @bucket.b.exp_avg exp_avg of @bucket.b in file : tensor<512xf32> at <arena = file, offset = 16384, bytes = 2048>
+// FILES-LABEL: func.func @update
+// FILES: fcdp.state_load @bucket.a.exp_avg at 0 on h2d
+// FILES: fcdp.shard_update @bucket.a piece 0 to 1024
+// FILES: fcdp.shard_update @bucket.a piece 1024 to 1536
+// RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 prefetch=0 states=file,piece=2048 device-memory=57599" 2>&1 | FileCheck %s --check-prefix=LESS
+// RUN: sed 's/arena = file, offset = 8192/arena = file, offset = 6208/' %t.files | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BLOCKS
+// BLOCKS: error: 'fcdp.state_load' op for 'a' of @bucket.a in @update: expected a piece of whole blocks of 4096 bytes in a file, got bytes 6208 to 10304
 
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @a : tensor<3072xf32> unit "a" trainable names ["a"]

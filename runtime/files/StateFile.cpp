@@ -249,7 +249,8 @@ void StateFile::readBytes(uint64_t offset, std::span<std::byte> to) {
     to = to.subspan(count);
     offset += count;
   }
-  read(offset, to);
+  if (!to.empty())
+    read(offset, to);
 }
 
 void StateFile::writeBytes(uint64_t offset, std::span<const std::byte> from) {

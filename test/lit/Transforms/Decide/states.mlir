@@ -42,7 +42,7 @@
 // Refused by name.
 // RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=hsdp outer=8 states=file" 2>&1 | FileCheck %s --check-prefix=APART
 // APART: error: outer: expected states on the device, got states 'file'
-// RUN: sed 's/fcdp.phase = /fcdp.target = #fcdp.target<cuda>, fcdp.phase = /' %t.mlir | not fcdp-opt --fcdp-decide-states=states=file --fcdp-stream-states 2>&1 | FileCheck %s --check-prefix=CUDA
+// RUN: sed 's/fcdp.phase = /fcdp.target = "cuda", fcdp.phase = /' %t.mlir | not fcdp-opt --fcdp-decide-states=states=file --fcdp-stream-states 2>&1 | FileCheck %s --check-prefix=CUDA
 // CUDA: error: states: expected the target 'cpu' for states in files, got 'cuda'; use --states=host or --states=auto
 // RUN: not fcdp-opt %s --fcdp-pipeline="states=disk" 2>&1 | FileCheck %s --check-prefix=WORD
 // WORD: states: expected 'device', 'host', 'file' or 'auto', got 'disk'

@@ -18,6 +18,9 @@ enum class FailureKind {
   OutOfMemory,
   /// Another rank has died or failed, and the text says which.
   PeerFailed,
+  /// Work that no other rank takes part in has failed, such as a transfer of a
+  /// disk.
+  Local,
 };
 
 /// An error of a known kind.

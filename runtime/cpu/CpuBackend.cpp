@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cpu/CpuBackend.h"
+#include "core/Failure.h"
 #include "core/SumKernels.h"
 #include "cpu/CpuArena.h"
 #include "streams/StreamSet.h"
@@ -204,7 +205,11 @@ void CpuBackend::runCopy(StreamId stream, const CopyCommand &copy) {
 }
 
 void CpuBackend::runCall(StreamId stream, const CallCommand &call) {
-  call.task->run();
+  try {
+    call.task->run();
+  } catch (const std::exception &error) {
+    throw Failure(error.what(), FailureKind::Local);
+  }
   std::atomic<uint64_t> &link = stream == StreamId::D2H ? d2h : h2d;
   link.fetch_add(call.bytes, std::memory_order_relaxed);
 }

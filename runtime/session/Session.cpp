@@ -40,6 +40,7 @@ SessionErrorCode codeOf(const std::exception &error,
   case FailureKind::PeerFailed:
     return SessionErrorCode::PeerFailed;
   case FailureKind::Other:
+  case FailureKind::Local:
     break;
   }
   return otherwise;
@@ -165,7 +166,8 @@ SessionError Session::Impl::conclude(const std::exception &error,
   std::string message = error.what();
   code = codeOf(error, code);
   bool isTransfer = dynamic_cast<const TransportError *>(&error) ||
-                    (device.backend && device.backend->failed());
+                    (device.backend && device.backend->failed() &&
+                     device.backend->failureKind() != FailureKind::Local);
   if (!isTransfer) {
     if (code != SessionErrorCode::PeerFailed)
       job->publishFailure(message);

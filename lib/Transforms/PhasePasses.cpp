@@ -25,9 +25,9 @@ void fcdp::buildOrdered(OpPassManager &pm) {
   pm.addPass(createDelaySumsPass());
 }
 
-void fcdp::buildScheduled(OpPassManager &pm) {
+void fcdp::buildScheduled(OpPassManager &pm, const Cluster &cluster) {
   buildOrdered(pm);
   // Values that attributes put into host memory.
-  pm.addPass(createStoreActivationsPass());
+  pm.addPass(createStoreActivationsPass({}, cluster));
   pm.addPass(createSchedulePass());
 }

@@ -4,6 +4,7 @@
 // and the search of strategy `auto` runs them on each plan that it simulates.
 #pragma once
 
+#include "fcdp/Cluster/Cluster.h"
 #include "mlir/Pass/PassManager.h"
 
 namespace fcdp {
@@ -15,7 +16,8 @@ void buildDecided(mlir::OpPassManager &pm);
 /// Appends the passes that bring gathers and reductions into their final order.
 void buildOrdered(mlir::OpPassManager &pm);
 
-/// Appends the passes from phase sharded to phase scheduled.
-void buildScheduled(mlir::OpPassManager &pm);
+/// Appends the passes from phase sharded to phase scheduled. The cluster
+/// decides when values of the forward pass are copied.
+void buildScheduled(mlir::OpPassManager &pm, const Cluster &cluster);
 
 } // namespace fcdp

@@ -28,14 +28,15 @@ COMPILER = """
     lib/Planning/Recompute
     lib/Planning/Memory
     lib/Planning/Loss
+    lib/Planning/Activations
     lib/Planning/Residency
     lib/Planning/Overlap
-    lib/Planning/Activations
     lib/Verification
     lib/Transforms/Passes
     lib/Transforms/Options
     lib/Transforms/PipelineOptions
     lib/Transforms/PhasePasses
+    lib/Transforms/PrivateCopy
     lib/Transforms/Verify
     lib/Transforms/Retarget
     lib/Transforms/Recompute

@@ -55,6 +55,11 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     with a slice in host memory can send them. `--fcdp-decide-wires` with the same
     options writes the forms.
 
+    If no plan fits the device, and `states` or `activations` is `auto`, plans are
+    searched that count on states, on values of the forward pass, or on both being in
+    host memory. Each keeps as few there as it needs, and the pass takes the fastest
+    plan that fits. `--fcdp-decide-states` and `--fcdp-decide-activations` then move them.
+
     Before:
 
     ```mlir
@@ -72,7 +77,7 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
   }];
   let options = [
     Strategy, Accumulate, Collectives, Prefetch, Reductions, ClusterFile, ProfileFile,
-    DeviceMemory, HostMemory, Wire, ReduceWire
+    DeviceMemory, HostMemory, Wire, ReduceWire, States, Activations
   ];
 }
 
@@ -287,7 +292,9 @@ def DecideStatesPass : FcdpPass<"fcdp-decide-states"> {
     With `states=auto`, as few bytes move to host memory as the device's memory demands,
     which `device-memory` or the cluster states, those with the shortest copies first.
     The pass plans the memory of the step with the states that it would move. If it fits
-    without any, nothing moves. If it does not fit with all of them, all move.
+    without any, nothing moves. If it does not fit with all of them, all move. With
+    `activations=auto`, values of the forward pass may move instead or as well: the
+    fastest of these plans that fits is taken.
 
     Before:
 
@@ -304,7 +311,7 @@ def DecideStatesPass : FcdpPass<"fcdp-decide-states"> {
     fcdp.state @bucket.a.exp_avg exp_avg of @bucket.a in host : tensor<16xf32>
     ```
   }];
-  let options = [States, ClusterFile, ProfileFile, DeviceMemory];
+  let options = [States, Activations, ClusterFile, ProfileFile, DeviceMemory];
 }
 
 def StreamStatesPass : FcdpPass<"fcdp-stream-states"> {

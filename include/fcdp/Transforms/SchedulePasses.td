@@ -13,7 +13,9 @@ def DecideOverlapPass : FcdpPass<"fcdp-decide-overlap"> {
     early as possible. If the module has no `fcdp.reductions`, each accumulate gets its
     own distance, as short as possible by the same rule. Distances that do not fit the
     device's memory are shortened where most memory is in use. An attribute that is
-    given takes precedence. Without a cluster the pass decides nothing.
+    given takes precedence. Without a cluster the pass decides nothing. If nothing fits
+    and `activations` is `auto`, values of the forward pass that may be in host memory
+    count as being there.
 
     `fcdp.prefetch` on the gather or load of a copy is the number of units that its
     fetch is issued ahead. `fcdp.reductions` on an accumulate is the number of units
@@ -39,7 +41,7 @@ def DecideOverlapPass : FcdpPass<"fcdp-decide-overlap"> {
     %b = fcdp.all_gather %b0 of @bucket.b over @world[local] range 0 {fcdp.prefetch = 1 : i64} : ...
     ```
   }];
-  let options = [ClusterFile, ProfileFile, DeviceMemory];
+  let options = [ClusterFile, ProfileFile, DeviceMemory, Activations];
 }
 
 def PrefetchPass : FcdpPass<"fcdp-prefetch"> {

@@ -5,6 +5,7 @@
 #include "dialects/Aten/Aten.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/Identities.h"
+#include "fcdp/Planning/Memory/Activations.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -101,6 +102,13 @@ SmallVector<bool> StoredActivations::findChosen() const {
   return chosen;
 }
 
+SmallVector<bool> StoredActivations::findMovable() const {
+  SmallVector<bool> movable;
+  for (size_t i = 0; i < values.size(); ++i)
+    movable.push_back(large[i] && !isGiven(i));
+  return movable;
+}
+
 void StoredActivations::write(ArrayRef<bool> chosen) const {
   llvm::MapVector<Operation *, SmallVector<int64_t>> numbers;
   for (size_t i = 0; i < values.size(); ++i)
@@ -175,4 +183,42 @@ void StoredActivations::apply(const ActivationSolution &solution) {
   for (auto [saved, load] : llvm::zip_equal(values, loads))
     if (load)
       replace(saved, load.getResult());
+}
+
+AllOnHost::AllOnHost(ModuleOp module, const CostModel &model) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    StoredActivations &one = functions.emplace_back(function, model);
+    SmallVector<bool> movable = one.findMovable();
+    int64_t sum = 0;
+    for (auto [moves, value] :
+         llvm::zip_equal(movable, one.getProblem().values))
+      sum += moves ? value.bytes : 0;
+    bytes = std::max(bytes, sum);
+    one.write(movable);
+    written.push_back(std::move(movable));
+  }
+}
+
+AllOnHost::~AllOnHost() {
+  for (auto [one, chosen] : llvm::zip_equal(functions, written))
+    one.erase(chosen);
+}
+
+std::vector<int64_t> fcdp::measureKeptActivations(func::FuncOp function,
+                                                  const CostModel &model) {
+  std::vector<int64_t> bytes = measureActivations(function);
+  bool isChosen = llvm::any_of(function.getOps<aten::CallOp>(), [](auto call) {
+    std::optional<ArrayRef<int64_t>> results = getOnHost(call);
+    return results && !results->empty();
+  });
+  if (!isChosen)
+    return bytes;
+  StoredActivations activations(function, model);
+  const ActivationProblem &problem = activations.getProblem();
+  ActivationSolution solution = placeMoves(problem, activations.findChosen());
+  for (auto [move, value] : llvm::zip_equal(solution.moves, problem.values))
+    if (move.isStored)
+      for (size_t i = move.dropped; i < move.loaded; ++i)
+        bytes[i] -= value.bytes;
+  return bytes;
 }

@@ -2,7 +2,7 @@
 
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 #include "fcdp/Analysis/Aliases.h"
-#include "fcdp/Planning/Memory/Activations.h"
+#include "fcdp/Planning/Activations/StoredActivations.h"
 #include "fcdp/Simulation/StepProgram.h"
 
 #include "mlir/IR/Builders.h"
@@ -193,7 +193,7 @@ void FunctionOverlap::Builder::addActivations() {
     if (state.getArena() == Arena::device)
       states += byteSize(state.getTensorType());
   for (auto [position, results] :
-       llvm::enumerate(measureActivations(function))) {
+       llvm::enumerate(measureKeptActivations(function, model))) {
     int64_t &bytes = problem.pieces[pieceAt(position)].bytes;
     bytes = std::max(bytes, states + results);
   }
@@ -249,22 +249,32 @@ fcdp::decideOverlap(ModuleOp module, const CostModel &model,
                     int64_t deviceBudget,
                     function_ref<void(func::FuncOp, const OverlapProblem &,
                                       const OverlapSolution &)>
-                        visit) {
+                        visit,
+                    bool mayMove) {
   if (getPrefetch(module) && getReductions(module))
     return llvm::Error::success();
+  std::optional<AllOnHost> moved;
   for (auto function : module.getOps<func::FuncOp>()) {
-    FunctionOverlap overlap(function, model, deviceBudget);
-    const OverlapProblem &problem = overlap.getProblem();
-    if (problem.fetches.empty() && problem.reductions.empty())
+    std::optional<FunctionOverlap> overlap(std::in_place, function, model,
+                                           deviceBudget);
+    if (overlap->getProblem().fetches.empty() &&
+        overlap->getProblem().reductions.empty())
       continue;
-    llvm::Expected<OverlapSolution> solution = planOverlap(problem);
+    llvm::Expected<OverlapSolution> solution =
+        planOverlap(overlap->getProblem());
+    if (!solution && mayMove && !moved) {
+      llvm::consumeError(solution.takeError());
+      moved.emplace(module, model);
+      overlap.emplace(function, model, deviceBudget);
+      solution = planOverlap(overlap->getProblem());
+    }
     if (!solution)
       return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                      "@" + function.getSymName() + ": " +
                                          toString(solution.takeError()));
-    overlap.write(*solution);
+    overlap->write(*solution);
     if (visit)
-      visit(function, problem, *solution);
+      visit(function, overlap->getProblem(), *solution);
   }
   return llvm::Error::success();
 }

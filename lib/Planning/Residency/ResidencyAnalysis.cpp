@@ -4,7 +4,7 @@
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Analysis/StepFunctions.h"
-#include "fcdp/Planning/Memory/Activations.h"
+#include "fcdp/Planning/Activations/StoredActivations.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -13,7 +13,7 @@ namespace {
 /// The facts about a function that do not depend on decisions.
 struct FunctionCosts {
   FunctionCosts(func::FuncOp function, const CostModel &model)
-      : function(function), results(measureActivations(function)) {
+      : function(function), results(measureKeptActivations(function, model)) {
     for (Operation &op : function.front())
       costs.push_back(isa<CollectiveOpInterface>(op) ? Cost()
                                                      : model.costOf(&op));

@@ -2,16 +2,22 @@
 
 #include "ApplyPlan.h"
 #include "DecideRemarks.h"
+#include "MoveSearch.h"
 #include "Options/ClusterOption.h"
 #include "Shard/MergingRemark.h"
 #include "StepPlanning.h"
+#include "Trial.h"
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Planning/Activations/StoredActivations.h"
 #include "fcdp/Planning/Layout/JoinBuckets.h"
 #include "fcdp/Planning/Layout/ShardStates.h"
 #include "fcdp/Simulation/StepProgram.h"
+#include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Options/WireSpec.h"
 #include "fcdp/Transforms/PipelineOptions.h"
+
+#include "mlir/IR/Remarks.h"
 
 namespace fcdp {
 #define GEN_PASS_DEF_DECIDEPASS
@@ -22,6 +28,13 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
+/// A plan that counts on things leaving the device.
+struct MovingPlan {
+  StepDecisions plan;
+  /// The fewest moves that the plan needs.
+  Moves moves;
+};
+
 class DecidePass : public fcdp::impl::DecidePassBase<DecidePass> {
 public:
   using DecidePassBase::DecidePassBase;
@@ -36,10 +49,19 @@ private:
   void remark(size_t bucketsBefore);
   FailureOr<StepDecisions> planByPreset();
   FailureOr<StepDecisions> planByCost();
+  FailureOr<StepDecisions> planMoving(const CostModel &model,
+                                      const StepChoices &choices,
+                                      std::string why);
+  FailureOr<std::optional<MovingPlan>>
+  planWith(const CostModel &model, StepChoices choices, bool statesMove,
+           bool activationsMove, std::string &why);
+  LogicalResult readMoves();
   StepChoices getChoices(const Cluster &described);
   SmallVector<Sharding> getShardings();
 
   std::optional<Cluster> described;
+  /// The choices that later passes have.
+  MoveChoices movable;
 };
 } // namespace
 
@@ -196,8 +218,125 @@ FailureOr<StepDecisions> DecidePass::planByCost() {
       std::make_shared<WireChoice>(getWireChoice(wire, reduceWire));
   if (*accumulation)
     choices.accumulations = {**accumulation};
-  return planStep(module, CostModel(*described), choices,
-                  SearchTiming(getAnalysisManager(), module));
+  CostModel model(*described);
+  std::string why;
+  FailureOr<std::optional<StepDecisions>> plan = planStep(
+      module, model, choices, SearchTiming(getAnalysisManager(), module), why);
+  if (failed(plan))
+    return failure();
+  if (*plan)
+    return std::move(**plan);
+  return planMoving(model, choices, std::move(why));
+}
+
+/// Reads the options that let later passes move states and values.
+LogicalResult DecidePass::readMoves() {
+  llvm::Expected<StatesSpec> ofStates = parseStates(states);
+  if (!ofStates)
+    return getOperation().emitError("states: ")
+           << toString(ofStates.takeError());
+  llvm::Expected<ActivationsMode> ofValues = parseActivations(activations);
+  if (!ofValues)
+    return getOperation().emitError("activations: ")
+           << toString(ofValues.takeError());
+  movable.states = *ofStates;
+  movable.activations = *ofValues;
+  return success();
+}
+
+/// Returns the best plan with all states, or all values of the forward pass
+/// that are worth a copy, in host memory, and then with as few there as it
+/// needs; none if no plan fits.
+FailureOr<std::optional<MovingPlan>>
+DecidePass::planWith(const CostModel &model, StepChoices choices,
+                     bool statesMove, bool activationsMove, std::string &why) {
+  ModuleOp module = getOperation();
+  why.clear();
+  Trial moved(module);
+  int64_t bytes = 0;
+  if (activationsMove) {
+    AllOnHost values(moved.get(), model);
+    bytes += values.getBytes();
+    values.keep();
+  }
+  if (statesMove)
+    for (const MovableStates &one : findMovableStates(moved.get())) {
+      bytes += one.bytes;
+      moveStates(moved.get(), one, Arena::host, movable.states.pieceBytes);
+    }
+  choices.budget.host = std::max<int64_t>(
+      0, choices.budget.host -
+             bytes * static_cast<int64_t>(getMesh(module).getLocal()));
+  FailureOr<std::optional<StepDecisions>> plan =
+      planStep(moved.get(), model, choices,
+               SearchTiming(getAnalysisManager(), module), why);
+  if (failed(plan))
+    return failure();
+  if (!*plan)
+    return std::optional<MovingPlan>();
+  Trial planned(module);
+  if (failed(applyPlan(planned.get(), **plan)))
+    return failure();
+  choices.messages->apply(planned.get(), &model);
+  FailureOr<Moves> moves =
+      MoveSearch(planned.get(), model.getCluster(), movable).find();
+  if (failed(moves))
+    return failure();
+  return std::optional(MovingPlan{std::move(**plan), std::move(*moves)});
+}
+
+/// Returns the fastest plan that counts on states and values of the forward
+/// pass leaving the device, as far as options allow it. `why` says why none
+/// fits with all of them on the device.
+FailureOr<StepDecisions> DecidePass::planMoving(const CostModel &model,
+                                                const StepChoices &choices,
+                                                std::string why) {
+  ModuleOp module = getOperation();
+  movable.limit = choices.budget.device;
+  bool mayStates = movable.states.mode == StatesSpec::Mode::Auto;
+  bool mayValues = movable.activations == ActivationsMode::Auto;
+  std::string compared = "on the device: " + why;
+  std::optional<MovingPlan> best;
+  for (auto [statesMove, valuesMove] :
+       {std::pair(false, true), std::pair(true, false),
+        std::pair(true, true)}) {
+    if ((statesMove && !mayStates) || (valuesMove && !mayValues))
+      continue;
+    StringRef what = !statesMove  ? "activations"
+                     : valuesMove ? "states and activations"
+                                  : "states";
+    FailureOr<std::optional<MovingPlan>> found =
+        planWith(model, choices, statesMove, valuesMove, why);
+    if (failed(found))
+      return failure();
+    compared += ("; with " + what + " that may leave: ").str();
+    if (!*found) {
+      compared += why;
+      continue;
+    }
+    const Moves &moves = (*found)->moves;
+    bool fits = moves.deviceBytes <= movable.limit;
+    compared += formatSeconds(moves.seconds) + " and " +
+                formatBytes(moves.deviceBytes) + ", " + moves.describe();
+    if (!best || (fits && best->moves.deviceBytes > movable.limit) ||
+        (fits && moves.seconds < best->moves.seconds))
+      best = std::move(*found);
+  }
+  if (!best) {
+    InFlightDiagnostic error = module.emitError("strategy 'auto': ") << why;
+    if (mayStates || mayValues)
+      error << ", with "
+            << (!mayStates  ? "activations"
+                : mayValues ? "states and activations"
+                            : "states")
+            << " in host memory";
+    return error;
+  }
+  if (getContext().getRemarkEngine())
+    remark::passed(module.getLoc(),
+                   remark::RemarkOpts::name("moves").category(getArgument()))
+        << compared + "; chosen: " + best->moves.describe();
+  return std::move(best->plan);
 }
 
 /// Emits a remark on each decision. Times need a cluster. An error in a given
@@ -233,7 +372,8 @@ void DecidePass::runOnOperation() {
       failed(checkOptions(module, prefetch, reductions, deviceMemory,
                           hostMemory)) ||
       failed(checkOption(module, "wire", wire)) ||
-      failed(checkOption(module, "reduce-wire", reduceWire)))
+      failed(checkOption(module, "reduce-wire", reduceWire)) ||
+      failed(readMoves()))
     return signalPassFailure();
   if (isDecided(module))
     return;

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "MoveSearch.h"
 #include "Options/ClusterOption.h"
-#include "PhasePasses.h"
 #include "Verify/VerifyPhase.h"
 #include "dialects/Fcdp/StatePieces.h"
-#include "fcdp/Cluster/CostModel.h"
-#include "fcdp/Planning/Memory/DeviceMemory.h"
-#include "fcdp/Planning/Overlap/OverlapAnalysis.h"
-#include "fcdp/Planning/States/StatePlacement.h"
 #include "fcdp/Support/Units.h"
-#include "fcdp/Transforms/Options/StatesSpec.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace fcdp {
@@ -26,13 +20,6 @@ using namespace mlir;
 using namespace fcdp;
 
 namespace {
-/// A bucket whose states may leave the device.
-struct MovableStates {
-  BucketOp bucket;
-  OptimizerAttrInterface optimizer;
-  int64_t bytes = 0;
-};
-
 class DecideStatesPass
     : public fcdp::impl::DecideStatesPassBase<DecideStatesPass> {
 public:
@@ -45,14 +32,12 @@ public:
 
 private:
   LogicalResult decide();
-  LogicalResult findModel();
-  FailureOr<int64_t> measure(ArrayRef<MovableStates> moved);
+  LogicalResult findLimit();
   FailureOr<SmallVector<bool>> choose(ArrayRef<MovableStates> movable);
   void remark(ArrayRef<MovableStates> moved, int64_t before, int64_t after);
 
   std::optional<Cluster> described;
   StatesSpec spec;
-  std::optional<CostModel> model;
   int64_t limit = 0;
 };
 } // namespace
@@ -64,9 +49,7 @@ fcdp::createDecideStatesPass(DecideStatesPassOptions options,
                                             std::move(described));
 }
 
-/// Returns the buckets with states that an update changes and that have no
-/// given place.
-static SmallVector<MovableStates> findMovable(ModuleOp module) {
+SmallVector<MovableStates> fcdp::findMovableStates(ModuleOp module) {
   SymbolTable symbols(module);
   MeshOp mesh = getMesh(module);
   SmallVector<MovableStates> movable;
@@ -86,9 +69,8 @@ static SmallVector<MovableStates> findMovable(ModuleOp module) {
   return movable;
 }
 
-/// Moves the states of the bucket of that name to `arena`.
-static void moveStates(ModuleOp module, const MovableStates &states,
-                       Arena arena, int64_t pieceBytes) {
+void fcdp::moveStates(ModuleOp module, const MovableStates &states, Arena arena,
+                      int64_t pieceBytes) {
   auto bucket =
       module.lookupSymbol<BucketOp>(BucketOp(states.bucket).getSymNameAttr());
   bucket.setStates(arena);
@@ -105,16 +87,16 @@ static void moveStates(ModuleOp module, const MovableStates &states,
       state.setArena(arena);
 }
 
-/// Finds the memory and the cost model for `auto`.
-LogicalResult DecideStatesPass::findModel() {
+/// Finds the cluster and the memory for `auto`.
+LogicalResult DecideStatesPass::findLimit() {
   ModuleOp module = getOperation();
   if (!cluster.empty() || described) {
     llvm::Expected<Cluster> found =
         getClusterOf(getMesh(module), described, cluster, profile);
     if (!found)
       return module.emitError("cluster: ") << toString(found.takeError());
-    model.emplace(*found);
-    limit = found->getDeviceCapacity().usable;
+    described = std::move(*found);
+    limit = described->getDeviceCapacity().usable;
   }
   if (deviceMemory > 0)
     limit = deviceMemory;
@@ -122,40 +104,6 @@ LogicalResult DecideStatesPass::findModel() {
     return success();
   return module.emitError("states 'auto' moves as many bytes as the device's "
                           "memory demands; give --device-memory or --cluster");
-}
-
-/// Returns the device bytes of a plan in which these states are in host memory.
-/// The copy of the step passes through the real passes.
-FailureOr<int64_t> DecideStatesPass::measure(ArrayRef<MovableStates> moved) {
-  OwningOpRef<ModuleOp> step(cast<ModuleOp>(getOperation()->clone()));
-  for (const MovableStates &states : moved)
-    moveStates(*step, states, Arena::host, spec.pieceBytes);
-  auto run = [&](auto build) {
-    PassManager passes(&getContext());
-    passes.enableVerifier(false); // see Trial
-    build(passes);
-    return passes.run(*step);
-  };
-  if (failed(run(buildDecided)))
-    return failure();
-  // A schedule that does not fit has the default distances.
-  if (model && !isPrefetched(*step))
-    llvm::consumeError(decideOverlap(*step, *model, limit));
-  if (failed(run(buildScheduled)) || failed(run([](OpPassManager &passes) {
-        passes.addPass(createMakeGradientsInPlacePass());
-      })))
-    return failure();
-  return peakDeviceBytes(*step);
-}
-
-/// Returns the time in which an update loads and stores the states. Without a
-/// cluster it is in proportion to their bytes.
-static double getCopyTime(const std::optional<CostModel> &model,
-                          const MovableStates &states) {
-  auto bytes = static_cast<double>(states.bytes);
-  return model ? model->costOfLoad(bytes).getTotal() +
-                     model->costOfStore(bytes).getTotal()
-               : bytes;
 }
 
 void DecideStatesPass::remark(ArrayRef<MovableStates> moved, int64_t before,
@@ -189,40 +137,43 @@ void DecideStatesPass::remark(ArrayRef<MovableStates> moved, int64_t before,
                .str();
 }
 
-/// Chooses the states that leave the device so that the plan fits. Pieces need
-/// memory that only a plan with them shows, so the bytes that must leave grow
-/// by the excess of the last plan.
+/// Emits a remark on what was compared, if values of the forward pass were,
+/// too.
+static void remarkOnCompared(ModuleOp module, ArrayRef<Moves> compared,
+                             const Moves &chosen) {
+  if (compared.size() < 3 || !module.getContext()->getRemarkEngine())
+    return;
+  std::string text = "states and activations:";
+  for (const Moves &one : compared)
+    text +=
+        llvm::formatv(" {0} takes {1} and needs {2};", one.describe(),
+                      formatSeconds(one.seconds), formatBytes(one.deviceBytes))
+            .str();
+  text += " chosen: " + chosen.describe();
+  remark::passed(module.getLoc(), remark::RemarkOpts::name("moves").category(
+                                      "fcdp-decide-states"))
+      << text;
+}
+
+/// Chooses the states that leave the device so that the plan fits.
 FailureOr<SmallVector<bool>>
 DecideStatesPass::choose(ArrayRef<MovableStates> movable) {
-  FailureOr<int64_t> before = measure({});
-  if (failed(before))
-    return failure();
-  StatePlacementProblem problem;
-  for (const MovableStates &states : movable)
-    problem.buckets.push_back({states.bytes, getCopyTime(model, states)});
-  StatePlacement placed;
-  placed.isOnHost.assign(movable.size(), false);
+  ModuleOp module = getOperation();
+  llvm::Expected<ActivationsMode> mode = parseActivations(activations);
+  if (!mode)
+    return module.emitError("activations: ") << toString(mode.takeError());
+  MoveSearch search(module, described, {spec, *mode, limit});
+  FailureOr<Moves> found = search.find();
+  if (failed(found))
+    return module.emitError("states: expected a step that can be scheduled");
   SmallVector<MovableStates> moved;
-  int64_t after = *before;
-  while (after > limit && moved.size() < movable.size()) {
-    problem.needed =
-        std::max(problem.needed, placed.countBytes(problem)) + (after - limit);
-    if (llvm::Error error = problem.check())
-      return getOperation().emitError("states: ") << toString(std::move(error));
-    placed = placeStates(problem);
-    if (llvm::Error error = placed.verify(problem))
-      return getOperation().emitError("states: ") << toString(std::move(error));
-    moved.clear();
-    for (auto [moves, states] : llvm::zip_equal(placed.isOnHost, movable))
-      if (moves)
-        moved.push_back(states);
-    FailureOr<int64_t> measured = measure(moved);
-    if (failed(measured))
-      return failure();
-    after = *measured;
-  }
-  remark(moved, *before, after);
-  return placed.isOnHost;
+  for (auto [moves, states] : llvm::zip_equal(found->states, movable))
+    if (moves)
+      moved.push_back(states);
+  ArrayRef<Moves> compared = search.getCompared();
+  remark(moved, compared.front().deviceBytes, found->deviceBytes);
+  remarkOnCompared(module, compared, *found);
+  return found->states;
 }
 
 LogicalResult DecideStatesPass::decide() {
@@ -233,10 +184,10 @@ LogicalResult DecideStatesPass::decide() {
   spec = *parsed;
   if (spec.mode == StatesSpec::Mode::Device)
     return success();
-  SmallVector<MovableStates> movable = findMovable(module);
+  SmallVector<MovableStates> movable = findMovableStates(module);
   SmallVector<bool> moves(movable.size(), true);
   if (spec.mode == StatesSpec::Mode::Auto) {
-    if (failed(findModel()))
+    if (failed(findLimit()))
       return failure();
     FailureOr<SmallVector<bool>> chosen = choose(movable);
     if (failed(chosen))

@@ -297,30 +297,30 @@ searchPlans(ModuleOp module, const CostModel &model, const StepChoices &choices,
   return std::optional<Simulated>();
 }
 
-FailureOr<StepDecisions> fcdp::planStep(ModuleOp module, const CostModel &model,
-                                        const StepChoices &choices,
-                                        const SearchTiming &timing) {
-  std::string why;
+FailureOr<std::optional<StepDecisions>>
+fcdp::planStep(ModuleOp module, const CostModel &model,
+               const StepChoices &choices, const SearchTiming &timing,
+               std::string &why) {
   FailureOr<std::optional<Simulated>> best =
       searchPlans(module, model, choices, /*known=*/std::nullopt, timing, why);
   if (failed(best))
     return failure();
   if (!*best)
-    return module.emitError("strategy 'auto': ") << why;
+    return std::optional<StepDecisions>();
   if (!choices.mayMerge)
-    return (*best)->plan;
+    return std::optional((*best)->plan);
   StepChoices merging = choices;
   merging.bucketBytes = findJoinLimits(module, model, choices.budget.device,
                                        (*best)->taken.seconds);
   if (merging.bucketBytes.empty())
-    return (*best)->plan;
+    return std::optional((*best)->plan);
   FailureOr<std::optional<Simulated>> merged = searchPlans(
       module, model, merging, (*best)->plan.residency.estimate, timing, why);
   if (failed(merged))
     return failure();
   bool isBetter =
       *merged && (*merged)->measure < (*best)->measure * (1 - kSearch.sameTime);
-  return isBetter ? (*merged)->plan : (*best)->plan;
+  return std::optional(isBetter ? (*merged)->plan : (*best)->plan);
 }
 
 LogicalResult fcdp::planCollectives(ModuleOp module, const CostModel &model,

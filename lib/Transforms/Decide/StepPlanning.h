@@ -23,10 +23,10 @@ mlir::LogicalResult planCollectives(mlir::ModuleOp module,
 /// scheduled and simulated in full, except for plans that cannot be the best.
 /// The memory of the chosen plan is planned within the budget. Merged buckets
 /// are used if the best plan with them is better than the best one without. If
-/// no plan fits, fails with an error at `module`.
-mlir::FailureOr<StepDecisions> planStep(mlir::ModuleOp module,
-                                        const CostModel &model,
-                                        const StepChoices &choices,
-                                        const SearchTiming &timing);
+/// no plan fits, returns none, and `why` gets the reason.
+mlir::FailureOr<std::optional<StepDecisions>>
+planStep(mlir::ModuleOp module, const CostModel &model,
+         const StepChoices &choices, const SearchTiming &timing,
+         std::string &why);
 
 } // namespace fcdp

@@ -30,7 +30,9 @@ FailureOr<bool> Trial::schedule(const StepDecisions &plan,
     llvm::consumeError(std::move(error));
     return false;
   }
-  if (failed(run(buildScheduled)))
+  if (failed(run([&](OpPassManager &passes) {
+        buildScheduled(passes, model.getCluster());
+      })))
     return failure();
   return true;
 }

@@ -5,6 +5,7 @@
 #include "fcdp/Planning/Overlap/OverlapAnalysis.h"
 #include "fcdp/Planning/Overlap/OverlapPlanning.h"
 #include "fcdp/Support/Units.h"
+#include "fcdp/Transforms/Options/ActivationsSpec.h"
 
 #include "mlir/IR/Remarks.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -103,10 +104,16 @@ void DecideOverlapPass::runOnOperation() {
     module.emitError("cluster: ") << toString(ofMesh.takeError());
     return signalPassFailure();
   }
+  llvm::Expected<ActivationsMode> mode = parseActivations(activations);
+  if (!mode) {
+    module.emitError("activations: ") << toString(mode.takeError());
+    return signalPassFailure();
+  }
   int64_t budget =
       deviceMemory > 0 ? deviceMemory : ofMesh->getDeviceCapacity().usable;
   if (llvm::Error error =
-          decideOverlap(module, CostModel(*ofMesh), budget, remarkOn)) {
+          decideOverlap(module, CostModel(*ofMesh), budget, remarkOn,
+                        /*mayMove=*/*mode == ActivationsMode::Auto)) {
     module.emitError(toString(std::move(error)));
     signalPassFailure();
   }

@@ -37,6 +37,8 @@ public:
   /// Sets `fcdp.on_host` of each call with a value, so that it has the values
   /// of `chosen`. Given attributes stay.
   void write(llvm::ArrayRef<bool> chosen) const;
+  /// Returns all values that are large and not given.
+  llvm::SmallVector<bool> findMovable() const;
   /// Removes what `write` has set.
   void erase(llvm::ArrayRef<bool> chosen) const;
   /// Makes the copies. Operations after the forward pass read what is loaded.
@@ -54,5 +56,36 @@ private:
   ActivationProblem problem;
   const CostModel &model;
 };
+
+/// Sets `fcdp.on_host` so that all values of a module in phase sharded that may
+/// be in host memory, and are worth a copy, are there. Removes it again when it
+/// is destroyed, except after `keep`.
+class AllOnHost {
+public:
+  AllOnHost(mlir::ModuleOp module, const CostModel &model);
+  AllOnHost(const AllOnHost &) = delete;
+  AllOnHost &operator=(const AllOnHost &) = delete;
+  ~AllOnHost();
+
+  /// Returns the sum of the values' bytes in the function with the most.
+  int64_t getBytes() const { return bytes; }
+  void keep() {
+    functions.clear();
+    written.clear();
+  }
+
+private:
+  std::vector<StoredActivations> functions;
+  /// By function, the values that were put into host memory.
+  std::vector<llvm::SmallVector<bool>> written;
+  int64_t bytes = 0;
+};
+
+/// Returns the bytes of results of operators that are in use at each position,
+/// by measureActivations, without values of `fcdp.on_host` while they are
+/// expected to be in host memory. It is an estimate for functions in phase
+/// sharded, in which the copies have not been made.
+std::vector<int64_t> measureKeptActivations(mlir::func::FuncOp function,
+                                            const CostModel &model);
 
 } // namespace fcdp

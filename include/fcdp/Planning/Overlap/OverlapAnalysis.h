@@ -34,11 +34,14 @@ private:
 
 /// Decides the overlap of each function of `module`, unless the module gives
 /// it, and sets the attributes. `visit` is called for each function that was
-/// decided. Fails if a function does not fit in `deviceBudget` bytes.
+/// decided. Fails if a function does not fit in `deviceBudget` bytes. If
+/// `mayMove` is set, it is tried again with all values in host memory that
+/// --fcdp-decide-activations may put there.
 llvm::Error decideOverlap(
     mlir::ModuleOp module, const CostModel &model, int64_t deviceBudget,
     llvm::function_ref<void(mlir::func::FuncOp, const OverlapProblem &,
                             const OverlapSolution &)>
-        visit = nullptr);
+        visit = nullptr,
+    bool mayMove = false);
 
 } // namespace fcdp

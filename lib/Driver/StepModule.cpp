@@ -310,8 +310,9 @@ LogicalResult Checker::check() {
           getStrategy(module).value_or(wanted.strategy));
   compare(option::Target, StringRef(wanted.target),
           stringifyTarget(getTarget(module)));
-  compare(option::Remat, StringRef(wanted.remat),
-          getRemat(module).value_or("none"));
+  if (wanted.remat != kAutoStrategy)
+    compare(option::Remat, StringRef(wanted.remat),
+            getRemat(module).value_or("none"));
   compare(option::LossChunk, StringRef(wanted.lossChunk),
           getLossChunk(module).value_or("off"));
   compare(option::Frozen, StringRef(wanted.frozen),
@@ -352,7 +353,8 @@ LogicalResult fcdp::checkPastDecisions(ModuleOp module, StringRef input,
 static bool dependsOnMemory(const PipelineOptions &options) {
   return llvm::any_of(
       llvm::ArrayRef<StringRef>{options.strategy, options.activations,
-                                options.states, options.lossChunk},
+                                options.states, options.lossChunk,
+                                options.remat},
       [](StringRef text) { return text.starts_with(kAutoStrategy); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "fcdp/Transforms/Pipeline.h"
 
+#include "ChooseRemat.h"
 #include "PhasePasses.h"
 #include "fcdp/Support/OutputFile.h"
 #include "fcdp/Transforms/Options/Strategy.h"
@@ -181,6 +182,39 @@ static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
   endPlanning(pm, options);
 }
 
+/// Adds the passes from the choice of what to recompute to buckets.
+static void buildSharding(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(createRematPass());
+  // This runs after recomputation, whose copies of products unpack for
+  // themselves, and before gathers are inserted, which gather packed bytes.
+  pm.addPass(
+      createPackFrozenPass(selectOptions<PackFrozenPassOptions>(options)));
+  pm.addPass(createShardPass(selectOptions<ShardPassOptions>(options)));
+}
+
+/// Adds the passes that choose the values to recompute. Each choice of `auto`
+/// passes through the rest of the pipeline.
+static void buildRecomputation(OpPassManager &pm,
+                               const PipelineOptions &options,
+                               const std::optional<Cluster> &described) {
+  auto decide = [described](OpPassManager &passes,
+                            const PipelineOptions &chosen) {
+    passes.addPass(createDecideRematPass(
+        selectOptions<DecideRematPassOptions>(chosen), described));
+  };
+  if (options.remat != kAutoStrategy)
+    return decide(pm, options);
+  pm.addPass(createChooseRematPass(
+      options, described,
+      [=](OpPassManager &passes, const PipelineOptions &chosen) {
+        decide(passes, chosen);
+        buildSharding(passes, chosen);
+        buildLayout(passes, chosen, described);
+        buildScheduling(passes, chosen, described);
+        passes.addPass(createMakeGradientsInPlacePass());
+      }));
+}
+
 void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
                              Phase from,
                              const std::optional<Cluster> &described) {
@@ -198,14 +232,8 @@ void fcdp::buildFcdpPipeline(OpPassManager &pm, const PipelineOptions &options,
     endPhase(pm, createVerifyImportedPass(), Phase::imported, options);
     // This runs before gathers are inserted, because recomputed calls share
     // those of the backward pass.
-    pm.addPass(createDecideRematPass(
-        selectOptions<DecideRematPassOptions>(options), described));
-    pm.addPass(createRematPass());
-    // This runs after recomputation, whose copies of products unpack for
-    // themselves, and before gathers are inserted, which gather packed bytes.
-    pm.addPass(
-        createPackFrozenPass(selectOptions<PackFrozenPassOptions>(options)));
-    pm.addPass(createShardPass(selectOptions<ShardPassOptions>(options)));
+    buildRecomputation(pm, options, described);
+    buildSharding(pm, options);
     [[fallthrough]];
   case Phase::sharded:
     buildLayout(pm, options, described);

@@ -247,7 +247,8 @@ StringRef fcdp::findChoiceForCluster(const PipelineOptions &options) {
   for (auto [name, value] : {std::pair("strategy", &options.strategy),
                              std::pair("collectives", &options.collectives),
                              std::pair("wire", &options.wire),
-                             std::pair("activations", &options.activations)})
+                             std::pair("activations", &options.activations),
+                             std::pair("remat", &options.remat)})
     if (*value == kAutoStrategy)
       return name;
   return "";

@@ -45,6 +45,7 @@ COMPILER = """
     lib/Transforms/Schedule
     lib/Transforms/Activations
     lib/Transforms/Memory
+    lib/Transforms/ChooseRemat
     lib/Transforms/Pipeline
     lib/Conversion
     lib/Target

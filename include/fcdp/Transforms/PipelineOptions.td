@@ -53,11 +53,12 @@ def ComputeCapability : PipelineOption<
   "H100 and H200: cuDNN's for 9.0 and 10.0 where it has a kernel, the flash kernel "
   "from 8.0 on, and the memory-efficient kernel otherwise">;
 def Remat : PipelineOption<
-  "remat", "remat", CheckedBy<"checkRemat">, "\"none\"", "none|unit|BYTES", "none",
+  "remat", "remat", CheckedBy<"checkRemat">, "\"none\"", "none|unit|auto|BYTES", "none",
   "selects the values that the backward pass recomputes instead of keeping them: 'none' "
   "recomputes nothing, 'unit' recomputes all but the values that one unit, such as a "
-  "block, passes to the next, and a number of bytes recomputes as little as possible so "
-  "that at most that many bytes are kept from the forward pass">;
+  "block, passes to the next, a number of bytes recomputes as little as possible so "
+  "that at most that many bytes are kept from the forward pass, and 'auto' plans several "
+  "amounts and takes the one with which a step that fits is the fastest">;
 def Activations : PipelineOption<
   "activations", "activations", CheckedBy<"checkActivations">, "\"device\"", "device|host|auto", "device",
   "selects the memory in which values of the forward pass wait for the backward pass: 'device' "

@@ -13,9 +13,12 @@ llvm::Expected<RematSpec> fcdp::parseRemat(llvm::StringRef text) {
     return RematSpec{RematSpec::Mode::None, std::nullopt};
   if (text == "unit")
     return RematSpec{RematSpec::Mode::Unit, std::nullopt};
+  if (text == "auto")
+    return RematSpec{RematSpec::Mode::Auto, std::nullopt};
   std::optional<int64_t> bytes = parseInteger(text);
   if (bytes && *bytes >= 0)
     return RematSpec{RematSpec::Mode::Budget, bytes};
   return llvm::createStringError(
-      "expected 'none', 'unit' or a number of bytes, got '" + text + "'");
+      "expected 'none', 'unit', 'auto' or a number of bytes, got '" + text +
+      "'");
 }

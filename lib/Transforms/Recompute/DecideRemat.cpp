@@ -132,6 +132,11 @@ void DecideRematPass::runOnOperation() {
     module.emitError("remat: ") << toString(spec.takeError());
     return signalPassFailure();
   }
+  if (spec->mode == RematSpec::Mode::Auto) {
+    module.emitError("remat 'auto' compares whole plans; expected a choice, or "
+                     "--fcdp-pipeline");
+    return signalPassFailure();
+  }
   llvm::for_each(*steps, chooseCheckpointed);
   if (func::FuncOp evaluation = findEvaluation(module))
     for (auto call : evaluation.getOps<aten::CallOp>())

@@ -43,3 +43,24 @@
 // PRESET: Remark="states and activations: all on the device takes {{.*}}; activations in host memory takes {{.*}}; states in host memory takes {{.*}} chosen: activations in host memory"
 // PRESET-NOT: states host
 // PRESET: fcdp.store_value
+
+// With recomputation in the same problem: copies are hidden by fast links, and recomputing is faster than slow ones.
+// DEFINE: %{choose} = fcdp-opt --remarks-filter=fcdp-choose-remat --remark-format=emitRemark
+// RUN: %{choose} %t/layers.mlir --fcdp-pipeline="%{mesh} strategy=zero3 remat=auto activations=auto device-memory=7000000" 2>&1 | FileCheck %s --check-prefix=FAST
+// FAST: Remark="remat auto: none takes {{.*}}; unit takes {{.*}}; {{[0-9]+}} takes {{.*}} chosen: none"
+// FAST: fcdp.store_value
+// RUN: %edit %fcdp_src_root/cluster/cpu.yaml --replace "3.5e9" "1e8" > %t/slow.yaml
+// RUN: %{choose} %t/layers.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 cluster=%t/slow.yaml strategy=zero3 remat=auto activations=auto device-memory=12000000" 2>&1 | FileCheck %s --check-prefix=SLOW
+// SLOW: chosen: {{unit|[0-9]+}}"
+// SLOW: fcdp.repeated
+// SLOW-NOT: fcdp.store_value
+
+// If the step fits without, nothing is recomputed. A choice that was made stays.
+// RUN: fcdp-opt %t/layers.mlir --fcdp-pipeline="%{mesh} strategy=zero3 remat=auto" | FileCheck %s --check-prefix=NONE
+// NONE-NOT: fcdp.repeated
+// RUN: not fcdp-opt %t/layers.mlir --fcdp-pipeline="strategy=zero3 remat=auto" 2>&1 | FileCheck %s --check-prefix=CLUSTER
+// CLUSTER: error: remat 'auto' chooses for a cluster; give one as 'cluster', a file or the name of a preset
+// RUN: not fcdp-opt %t/layers.mlir --fcdp-decide-remat=remat=auto 2>&1 | FileCheck %s --check-prefix=PASS
+// PASS: error: remat 'auto' compares whole plans; expected a choice, or --fcdp-pipeline
+// RUN: not fcdp-opt %t/layers.mlir --fcdp-pipeline="%{mesh} strategy=zero3 remat=auto device-memory=1000" 2>&1 | FileCheck %s --check-prefix=NEVER
+// NEVER: error: the plan needs {{[0-9]+}} bytes of device memory per rank, expected at most 1000

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints an imported step of UNITS units, forward and backward.
 
-Each is a product of ROWS x N values with a parameter of N x N, and three operators without parameters. The backward pass
-reads all values of the forward pass."""
+Each is a product of ROWS x N values with a parameter of N x N, and three operators without parameters. The backward
+pass reads all values of the forward pass."""
 
 import sys
 

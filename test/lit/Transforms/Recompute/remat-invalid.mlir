@@ -2,9 +2,9 @@
 // RUN: not fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=195 2>&1 | FileCheck %s --check-prefix=BUDGET
 // BUDGET: blocks.mlir:{{[0-9]+}}:{{[0-9]+}}: error: remat: expected at least 196 bytes, the least that the forward pass can keep for the backward pass, got 195
 // RUN: not fcdp-opt %S/../Inputs/blocks.mlir --fcdp-decide-remat=remat=all 2>&1 | FileCheck %s --check-prefix=MODE
-// MODE: error: remat: expected 'none', 'unit' or a number of bytes, got 'all'
+// MODE: error: remat: expected 'none', 'unit', 'auto' or a number of bytes, got 'all'
 // RUN: not fcdp-opt %S/../Inputs/blocks.mlir --fcdp-pipeline=remat=-1 2>&1 | FileCheck %s --check-prefix=NEGATIVE
-// NEGATIVE: error: remat: expected 'none', 'unit' or a number of bytes, got '-1'
+// NEGATIVE: error: remat: expected 'none', 'unit', 'auto' or a number of bytes, got '-1'
 // RUN: not fcdp-opt %t/phase.mlir --fcdp-decide-remat 2>&1 | FileCheck %s --check-prefix=PHASE
 // RUN: not fcdp-opt %t/phase.mlir --fcdp-remat 2>&1 | FileCheck %s --check-prefix=PHASE
 // PHASE: error: expected a module in phase 'imported'

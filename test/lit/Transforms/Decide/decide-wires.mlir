@@ -25,22 +25,24 @@
 // FLAT: fcdp.bucket @bucket.wide unit {{.*}} residency host collectives flat members
 
 // `auto` compares the link with the codec: here the link is faster.
-// RUN: fcdp-opt %t.mlir --fcdp-decide-wires="wire=auto cluster=cpu" --remarks-filter="fcdp-.*" --remark-format=emitRemark 2>&1 | FileCheck %s --check-prefix=AUTO
+// RUN: fcdp-opt %t.mlir --fcdp-decide-wires="wire=auto cluster=cpu" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o %t.auto 2>&1 | FileCheck %s --check-prefix=AUTO
 // AUTO: bucket bucket.a: gathers send values, as coding is predicted to take longer
 // AUTO-NOT: bucket bucket.wide: gathers
-// AUTO: fcdp.bucket @bucket.a unit {{.*}} residency host members
+// RUN: FileCheck %s --check-prefix=STAYED --input-file=%t.auto
+// STAYED: fcdp.bucket @bucket.a unit {{.*}} residency host members
 
 
 // The same for reductions, and a slow link.
 // RUN: printf "base: cpu\nname: slow\ninter:\n  bandwidth: 1e4\n" > %t.yaml
-// RUN: fcdp-opt %t.mlir --fcdp-decide-wires="reduce-wire=auto cluster=cpu" --remarks-filter="fcdp-.*" --remark-format=emitRemark 2>&1 | FileCheck %s --check-prefix=REDUCTIONS
+// RUN: fcdp-opt %t.mlir --fcdp-decide-wires="reduce-wire=auto cluster=cpu" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o %t.auto 2>&1 | FileCheck %s --check-prefix=REDUCTIONS
 // REDUCTIONS-NOT: gathers
 // REDUCTIONS: bucket bucket.a: reductions send values, as coding is predicted to take longer
-// REDUCTIONS: fcdp.bucket @bucket.a unit {{.*}} residency host members
-// RUN: fcdp-opt %t.mlir --fcdp-decide-wires="reduce-wire=auto cluster=%t.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark 2>&1 | FileCheck %s --check-prefix=SLOW
+// RUN: FileCheck %s --check-prefix=STAYED --input-file=%t.auto
+// RUN: fcdp-opt %t.mlir --fcdp-decide-wires="reduce-wire=auto cluster=%t.yaml" --remarks-filter="fcdp-.*" --remark-format=emitRemark -o %t.slow 2>&1 | FileCheck %s --check-prefix=SLOW
 // SLOW: bucket bucket.a: reductions code exponents, which is predicted to be faster
 // SLOW-NOT: bucket bucket.frozen
-// SLOW: fcdp.bucket @bucket.a unit {{.*}} residency host reduce_wire coded members
+// RUN: FileCheck %s --check-prefix=CODED --input-file=%t.slow
+// CODED: fcdp.bucket @bucket.a unit {{.*}} residency host reduce_wire coded members
 // DontCode on GPUs, which have no codec without loss.
 // RUN: %edit %t.mlir --replace "module attributes {" "module attributes {fcdp.target = \"cuda\", " | fcdp-opt --fcdp-decide-wires="wire=auto reduce-wire=auto cluster=%t.yaml" | FileCheck %s --check-prefix=ON-GPUS --implicit-check-not=_wire
 // ON-GPUS: fcdp.bucket @bucket.a unit

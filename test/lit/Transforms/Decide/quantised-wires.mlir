@@ -17,7 +17,7 @@
 // NONE-NOT: residual
 
 // RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=fcdp optimizer=sgd reduce-wire=int2" 2>&1 | FileCheck %s --check-prefix=UNKNOWN
-// UNKNOWN: reduce-wire: expected 'raw', 'coded', 'int8' or 'int4', got 'int2'
+// UNKNOWN: reduce-wire: expected 'auto', 'raw', 'coded', 'int8' or 'int4', got 'int2'
 
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @w : tensor<64xf32> unit "a" trainable names ["w"]

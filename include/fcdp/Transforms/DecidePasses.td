@@ -55,6 +55,9 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
     with a slice in host memory can send them. `--fcdp-decide-wires` with the same
     options writes the forms.
 
+    With `outer`, states are sharded within nodes, and no step sums gradients between
+    nodes.
+
     If no plan fits the device, and `states` or `activations` is `auto`, plans are
     searched that count on states, on values of the forward pass, or on both being in
     host memory. Each keeps as few there as it needs, and the pass takes the fastest
@@ -77,7 +80,7 @@ def DecidePass : FcdpPass<"fcdp-decide"> {
   }];
   let options = [
     Strategy, Accumulate, Collectives, Prefetch, Reductions, ClusterFile, ProfileFile,
-    DeviceMemory, HostMemory, Wire, ReduceWire, States, Activations
+    DeviceMemory, HostMemory, Wire, ReduceWire, Outer, States, Activations
   ];
 }
 

@@ -205,7 +205,8 @@ def Outer : PipelineOption<
   "synchronized in turn (1), dtype=f32, bf16 or f16, in which changes are sent (bf16), "
   "wire=raw, coded, int8 or int4 (the value of --reduce-wire), and overlap=on or off "
   "(off): whether changes are sent while the last micro-batch of the next step computes, "
-  "with the earlier parameters. It needs a strategy that shards within a node, such as hsdp">;
+  "with the earlier parameters. It needs a strategy that shards within a node, such as hsdp, "
+  "or auto, which then plans steps in which nodes train by themselves">;
 def Prefetch : PipelineOption<
   "prefetch", "prefetch", AtLeast<0>, "-1", "D", "1; 'auto' chooses for each gather",
   "issues each gather this number of units ahead of its use, also in the previous "

@@ -196,7 +196,7 @@ void ProblemBuilder::addReduction(ResidencyProblem &problem,
   if (locals > 1)
     bucket.intraReduce =
         model.costOfReduction(Axis::local, locals, whole / locals);
-  if (nodes > 1)
+  if (nodes > 1 && messages.sumsBetweenNodes())
     bucket.interReduce = costBetweenNodes(reduce);
   bucket.flatReduce = model.costOfFlatReduction(whole / (nodes * locals));
   uses.back().reduced.push_back(index);
@@ -212,7 +212,7 @@ void ProblemBuilder::addGatherOfSum(ResidencyProblem &problem,
   int64_t nodes = mesh.getNode(), locals = mesh.getLocal();
   auto part = static_cast<double>(
       byteSize(cast<RankedTensorType>(gather.getInput().getType())));
-  if (nodes > 1)
+  if (nodes > 1 && messages.sumsBetweenNodes())
     bucket.sumInterGather = model.costOfGather(Axis::node, nodes, part);
   if (locals > 1 && bucket.sharding == Sharding::none)
     bucket.sumIntraGather =

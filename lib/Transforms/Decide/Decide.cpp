@@ -13,6 +13,7 @@
 #include "fcdp/Planning/Layout/ShardStates.h"
 #include "fcdp/Simulation/StepProgram.h"
 #include "fcdp/Support/Units.h"
+#include "fcdp/Transforms/Options/OuterSpec.h"
 #include "fcdp/Transforms/Options/Strategy.h"
 #include "fcdp/Transforms/Options/WireSpec.h"
 #include "fcdp/Transforms/PipelineOptions.h"
@@ -57,6 +58,7 @@ private:
            bool activationsMove, std::string &why);
   LogicalResult readMoves();
   StepChoices getChoices(const Cluster &described);
+  LogicalResult addOuterSteps(StepChoices &choices);
   SmallVector<Sharding> getShardings();
 
   std::optional<Cluster> described;
@@ -168,10 +170,12 @@ FailureOr<StepDecisions> DecidePass::planByPreset() {
 }
 
 /// Returns the shardings that differ on this mesh, if the buckets leave the
-/// sharding open.
+/// sharding open. Outer steps need states that the ranks of a node have.
 SmallVector<Sharding> DecidePass::getShardings() {
   ModuleOp module = getOperation();
   MeshOp mesh = getMesh(module);
+  if (!outer.empty() && isShardingOpen(module))
+    return {Sharding::node};
   SmallVector<Sharding> shardings{Sharding::world};
   auto add = [&](Sharding sharding, bool isOther) {
     if (isOther && isShardingOpen(module) && canShardStates(module, sharding))
@@ -192,13 +196,36 @@ StepChoices DecidePass::getChoices(const Cluster &described) {
   bool hasSeveral = getMicroBatches(getOperation()) > 1;
   choices.accumulations = {Accumulation::sharded};
   // Within one node, these are the same as `sharded`.
-  if (hasSeveral && getMesh(getOperation()).getNode() > 1)
+  if (hasSeveral && getMesh(getOperation()).getNode() > 1 && outer.empty())
     choices.accumulations.append({Accumulation::node, Accumulation::node_host});
   if (hasSeveral)
     choices.accumulations.push_back(Accumulation::full);
   choices.prefetch = getGiven(getPrefetch(getOperation()), prefetch, 0);
   choices.reductions = getGiven(getReductions(getOperation()), reductions, 1);
   return choices;
+}
+
+/// Adds outer steps to the choices, which are of two-level collectives, and
+/// leaves out the host memory of their states.
+LogicalResult DecidePass::addOuterSteps(StepChoices &choices) {
+  ModuleOp module = getOperation();
+  FailureOr<OuterSpec> spec =
+      check(module, "outer", parseOuter(outer, &getContext()));
+  if (failed(spec))
+    return failure();
+  choices.outer = outer;
+  // Fewer buckets than fragments are an error.
+  choices.mayMerge &= spec->outer.getFragments() == 1;
+  if (!choices.collectives)
+    choices.collectives = Collectives::two_level;
+  int64_t elements = 0;
+  for (auto bucket : module.getOps<BucketOp>())
+    if (bucket.getTrainable())
+      elements += static_cast<int64_t>(bucket.getElements());
+  auto states = static_cast<int64_t>(spec->outer.getStates().size());
+  auto bytes = static_cast<int64_t>(sizeof(float)) * states * elements;
+  choices.budget.host = std::max<int64_t>(0, choices.budget.host - bytes);
+  return success();
 }
 
 FailureOr<StepDecisions> DecidePass::planByCost() {
@@ -214,8 +241,11 @@ FailureOr<StepDecisions> DecidePass::planByCost() {
     return failure();
   StepChoices choices = getChoices(*described);
   choices.collectives = *chosen;
-  choices.messages =
-      std::make_shared<WireChoice>(getWireChoice(wire, reduceWire));
+  auto messages = std::make_shared<WireChoice>(getWireChoice(wire, reduceWire));
+  messages->hasOuterSteps = !outer.empty();
+  choices.messages = messages;
+  if (!outer.empty() && failed(addOuterSteps(choices)))
+    return failure();
   if (*accumulation)
     choices.accumulations = {**accumulation};
   CostModel model(*described);
@@ -275,9 +305,8 @@ DecidePass::planWith(const CostModel &model, StepChoices choices,
   if (!*plan)
     return std::optional<MovingPlan>();
   Trial planned(module);
-  if (failed(applyPlan(planned.get(), **plan)))
+  if (failed(planned.decide(**plan, model, choices)))
     return failure();
-  choices.messages->apply(planned.get(), &model);
   FailureOr<Moves> moves =
       MoveSearch(planned.get(), model.getCluster(), movable).find();
   if (failed(moves))
@@ -293,7 +322,9 @@ FailureOr<StepDecisions> DecidePass::planMoving(const CostModel &model,
                                                 std::string why) {
   ModuleOp module = getOperation();
   movable.limit = choices.budget.device;
-  bool mayStates = movable.states.mode == StatesSpec::Mode::Auto;
+  // Outer steps need states on the device.
+  bool mayStates =
+      movable.states.mode == StatesSpec::Mode::Auto && choices.outer.empty();
   bool mayValues = movable.activations == ActivationsMode::Auto;
   std::string compared = "on the device: " + why;
   std::optional<MovingPlan> best;

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace fcdp {
 
@@ -40,6 +41,8 @@ struct StepChoices {
   /// The user's decisions, if any.
   std::optional<int64_t> prefetch, reductions;
   std::optional<Collectives> collectives;
+  /// The value of --outer; empty without outer steps.
+  std::string outer;
   /// The messages between nodes.
   std::shared_ptr<const MessageCosts> messages =
       std::make_shared<MessageCosts>();

@@ -20,7 +20,10 @@ public:
 
   mlir::ModuleOp get() const { return *step; }
 
-  /// Applies `plan` and the wires of `choices`, and takes the step to phase
+  /// Applies `plan`, and the outer steps and wires of `choices`.
+  mlir::LogicalResult decide(const StepDecisions &plan, const CostModel &model,
+                             const StepChoices &choices);
+  /// Does the same, and takes the step to phase
   /// scheduled. Returns false if no schedule fits the memory.
   mlir::FailureOr<bool> schedule(const StepDecisions &plan,
                                  const CostModel &model,

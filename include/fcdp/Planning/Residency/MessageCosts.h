@@ -19,6 +19,10 @@ public:
   costOfReferringGather(BucketOp bucket, double partBytes,
                         const CostModel &model) const;
 
+  /// Returns whether each step sums gradients between nodes. With outer steps,
+  /// nodes train by themselves.
+  virtual bool sumsBetweenNodes() const { return true; }
+
   /// Returns the cost of a reduction of gradients of type `element`.
   virtual Cost costOfReduction(BucketOp bucket, mlir::Type element,
                                double partBytes, const CostModel &model) const;

@@ -25,6 +25,10 @@ public:
 
   GatherWireSpec gathers;
   ReduceWireSpec reductions;
+  /// Whether nodes train by themselves between outer steps.
+  bool hasOuterSteps = false;
+
+  bool sumsBetweenNodes() const override { return !hasOuterSteps; }
 
   /// Returns whether a form is chosen by the cost model.
   bool needsModel() const {

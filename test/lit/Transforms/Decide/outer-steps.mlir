@@ -143,6 +143,17 @@
 // HOST: error: outer: expected gradient accumulators on the device, got accumulation 'node_host'
 // RUN: %edit %t/hsdp.mlir --replace "residency drop members" "residency drop collectives flat members" | not fcdp-opt --fcdp-outer-steps=outer=8 2>&1 | FileCheck %s --check-prefix=FLAT
 // FLAT: error: outer: expected two-level collectives, got 'flat'
+// Strategy auto shards within nodes, reduces in two levels, and merges no buckets below the number of fragments. Nodes
+// keep their accumulators on the device.
+// RUN: printf "base: cpu\nname: slow\ninter:\n  bandwidth: 1e3\n" > %t/slow.yaml
+// RUN: fcdp-opt %t/step.mlir --fcdp-pipeline="nodes=2 ranks-per-node=2 micro-batches=2 optimizer=sgd strategy=auto cluster=%t/slow.yaml outer=8,fragments=3" --remarks-filter="fcdp-decide" --remark-format=emitRemark -o %t/auto.mlir 2> %t/auto.txt
+// RUN: FileCheck %s --check-prefix=AUTO --input-file=%t/auto.mlir --implicit-check-not=node_host --implicit-check-not="collectives flat"
+// AUTO: fcdp.bucket @bucket.a {{.*}} sharding node {{.*}} outer 0 members
+// AUTO: fcdp.bucket @bucket.b {{.*}} sharding node {{.*}} outer 1 members
+// AUTO: fcdp.bucket @bucket.d {{.*}} sharding node {{.*}} outer 2 members
+// Nothing is sent between nodes in a step. Outer steps take their share of the time.
+// RUN: FileCheck %s --check-prefix=TIME --input-file=%t/auto.txt --implicit-check-not="sharding world"
+// TIME: candidate takes {{[0-9.]+}} ms, was estimated to take {{[0-9.]+}} us and {{.*}}occupies the network between nodes for 0 ns: sharding node
 // RUN: not fcdp-opt %t/hsdp.mlir --fcdp-outer-steps=outer=8,fragments=4 2>&1 | FileCheck %s --check-prefix=FRAGMENTS
 // FRAGMENTS: error: outer: expected at most as many fragments as trained buckets, 3, got 4
 // RUN: sed 's/module attributes {/module attributes {fcdp.target = "cuda", /' %t/hsdp.mlir > %t/cuda.mlir

@@ -7,6 +7,7 @@
 #include "core/Failure.h"
 #include "core/Links.h"
 #include "core/MessageSpec.h"
+#include "core/PackedLayout.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -121,6 +122,14 @@ public:
   virtual void call(StreamId stream, HostTask &task, size_t bytes) {
     (void)stream, (void)task, (void)bytes;
     throw std::runtime_error("this device runs no work of the host");
+  }
+  /// Unpacks a matrix in device memory to f32, bf16 or f16, on the compute
+  /// stream, with the bits of core/PackedBlocks.h. Throws std::runtime_error if
+  /// the device's memory is the host's, where operators do that.
+  virtual void unpack(const PackedLayout &layout, const std::byte *packed,
+                      DType type, std::byte *out) {
+    (void)layout, (void)packed, (void)type, (void)out;
+    throw std::runtime_error("this device unpacks no matrices");
   }
   /// Computes sum[i] += part[i] in device memory.
   virtual void add(StreamId stream, float *sum, const float *part,

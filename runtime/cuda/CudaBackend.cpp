@@ -78,6 +78,8 @@ public:
   }
 
   void copy(StreamId stream, void *dst, const void *src, size_t bytes) override;
+  void unpack(const PackedLayout &layout, const std::byte *packed, DType type,
+              std::byte *out) override;
   void add(StreamId stream, float *sum, const float *part,
            size_t elements) override;
   void allGather(const Collective &collective) override;
@@ -260,6 +262,14 @@ void CudaBackendImpl::add(StreamId stream, float *sum, const float *part,
                           size_t elements) {
   issue(stream, nullptr,
         [&](cudaStream_t on) { kernels.add(sum, part, elements, on); });
+}
+
+void CudaBackendImpl::unpack(const PackedLayout &layout,
+                             const std::byte *packed, DType type,
+                             std::byte *out) {
+  issue(StreamId::Compute, nullptr, [&](cudaStream_t on) {
+    kernels.unpack(layout, packed, type, out, on);
+  });
 }
 
 DeviceGroup &CudaBackendImpl::require(const std::unique_ptr<DeviceGroup> &group,

@@ -52,6 +52,12 @@ void KernelImage::findAll() {
     for (size_t out = 0; out < numSummable; ++out)
       sumKernels[in][out] = find(std::string("fcdp_sum_") + name(DType(in)) +
                                  "_" + name(DType(out)));
+  for (size_t type = 0; type < numUnpacked; ++type) {
+    nf4Kernels[type] =
+        find(std::string("fcdp_unpack_nf4_") + name(DType(type)));
+    int8Kernels[type] =
+        find(std::string("fcdp_unpack_int8_") + name(DType(type)));
+  }
 }
 
 /// Launches each kernel once, as `find` says.
@@ -65,6 +71,11 @@ void KernelImage::loadAll() const {
   for (const auto &ofType : sumKernels)
     for (cudaKernel_t kernel : ofType)
       launch(kernel, 1, sumArguments, nullptr);
+  cuda::UnpackArguments matrix{};
+  void *matrixArguments[] = {&matrix};
+  for (const auto *kernels : {&nf4Kernels, &int8Kernels})
+    for (cudaKernel_t kernel : *kernels)
+      launch(kernel, 1, matrixArguments, nullptr);
   cuda->check(cuda->cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 
@@ -110,6 +121,23 @@ void KernelImage::sumChunks(const cuda::SumChunksArguments &chunks,
   uint64_t vectors = cuda::countVectors(chunks, byteSize(inType));
   launch(sumKernels[size_t(inType)][size_t(outType)],
          vectors ? vectors : chunks.elements, arguments, stream);
+}
+
+void KernelImage::unpack(const PackedLayout &layout, const std::byte *packed,
+                         DType type, std::byte *out,
+                         cudaStream_t stream) const {
+  if (size_t(type) >= numUnpacked)
+    throw std::runtime_error(
+        std::string("cannot unpack a matrix to elements of type ") +
+        name(type));
+  if (layout.values == 0)
+    return;
+  cuda::UnpackArguments matrix{packed, out, uint64_t(layout.values),
+                               uint64_t(layout.blockValues),
+                               uint64_t(layout.blockBytes())};
+  void *arguments[] = {&matrix};
+  const auto &kernels = layout.codeBits == 4 ? nf4Kernels : int8Kernels;
+  launch(kernels[size_t(type)], (matrix.values + 1) / 2, arguments, stream);
 }
 
 } // namespace fcdp

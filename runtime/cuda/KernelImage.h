@@ -6,6 +6,7 @@
 #include "core/Backend.h"
 #include "cuda/CudaLibrary.h"
 #include "cuda/SumChunks.h"
+#include "cuda/UnpackBlocks.h"
 
 #include <array>
 
@@ -28,6 +29,10 @@ public:
   void sumChunks(const cuda::SumChunksArguments &arguments, DType inType,
                  DType outType, cudaStream_t stream) const;
 
+  /// Unpacks a matrix of `layout` to `out`, of f16, bf16 or f32.
+  void unpack(const PackedLayout &layout, const std::byte *packed, DType type,
+              std::byte *out, cudaStream_t stream) const;
+
   /// Returns another kernel of the image. It must be launched once before a
   /// step, on no data: CUDA loads a kernel at its first launch, which allocates
   /// and may wait for the whole device. In a step that could block a collective
@@ -38,7 +43,7 @@ public:
               cudaStream_t stream) const;
 
 private:
-  static constexpr size_t numSummable = 4;
+  static constexpr size_t numSummable = 4, numUnpacked = 3;
 
   void findAll();
   void loadAll() const;
@@ -49,6 +54,8 @@ private:
   /// Kernels by type of the chunks and of the sum: f16, bf16, f32, f64, as in
   /// DType.
   std::array<std::array<cudaKernel_t, numSummable>, numSummable> sumKernels{};
+  /// Kernels for NF4 and int8 by type of the matrix: f16, bf16, f32.
+  std::array<cudaKernel_t, numUnpacked> nf4Kernels{}, int8Kernels{};
 };
 
 } // namespace fcdp

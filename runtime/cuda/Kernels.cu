@@ -5,6 +5,7 @@
 
 #include "cuda/QuantizeBlocks.h"
 #include "cuda/SumChunks.h"
+#include "cuda/UnpackBlocks.h"
 
 using namespace fcdp::cuda;
 
@@ -40,6 +41,12 @@ FCDP_QUANTIZE_KERNELS(FCDP_DEFINE_QUANTIZE)
                                 numThreads() / kLanes);                        \
   }
 FCDP_SUM_MESSAGES_KERNELS(FCDP_DEFINE_SUM_MESSAGES)
+
+#define FCDP_DEFINE_UNPACK(name, Codes, Out)                                   \
+  extern "C" __global__ void name(UnpackArguments arguments) {                 \
+    unpackValues<Codes, Out>(arguments, thisThread(), numThreads());           \
+  }
+FCDP_UNPACK_KERNELS(FCDP_DEFINE_UNPACK)
 
 extern "C" __global__ void fcdp_clear(float *values, uint64_t elements) {
   for (uint64_t i = thisThread(); i < elements; i += numThreads())

@@ -287,7 +287,7 @@ void AtenCall::run(StepState &state) {
   for (ArgumentSource &source : sources)
     push(source, state);
   if (own)
-    own->run(state.stack);
+    own->run(state.stack, state.backend);
   else
     op->callBoxed(state.stack);
   clearLists();

@@ -13,7 +13,7 @@ namespace fcdp {
 namespace {
 
 /// Arguments and results are in the order of the schemas below.
-void runPackedAttention(torch::jit::Stack &stack) {
+void runPackedAttention(torch::jit::Stack &stack, Backend &) {
   PackedAttention attention{stack.at(0).toTensor(),
                             stack.at(1).toTensor(),
                             stack.at(2).toTensor(),
@@ -24,7 +24,7 @@ void runPackedAttention(torch::jit::Stack &stack) {
   stack = {std::move(out), std::move(logSumExp)};
 }
 
-void runPackedAttentionBackward(torch::jit::Stack &stack) {
+void runPackedAttentionBackward(torch::jit::Stack &stack, Backend &) {
   PackedAttention attention{stack.at(1).toTensor(),
                             stack.at(2).toTensor(),
                             stack.at(3).toTensor(),
@@ -36,7 +36,7 @@ void runPackedAttentionBackward(torch::jit::Stack &stack) {
   stack = {std::move(query), std::move(key), std::move(value)};
 }
 
-void runChunkedLoss(torch::jit::Stack &stack) {
+void runChunkedLoss(torch::jit::Stack &stack, Backend &) {
   ChunkedLoss loss;
   loss.hidden = stack.at(0).toTensor();
   loss.weight = stack.at(1).toTensor();
@@ -66,23 +66,24 @@ void runChunkedLoss(torch::jit::Stack &stack) {
            std::move(results.workspace)};
 }
 
-void runUnpack(torch::jit::Stack &stack, bool isNf4) {
+void runUnpack(torch::jit::Stack &stack, Backend &backend, bool isNf4) {
   stack = {unpackMatrix(stack.at(0).toTensor(), stack.at(1).toIntVector(),
-                        stack.at(2).toScalarType(), isNf4)};
+                        stack.at(2).toScalarType(), isNf4, backend)};
 }
 
-void runUnpackNf4(torch::jit::Stack &stack) {
-  runUnpack(stack, /*isNf4=*/true);
+void runUnpackNf4(torch::jit::Stack &stack, Backend &backend) {
+  runUnpack(stack, backend, /*isNf4=*/true);
 }
 
-void runUnpackInt8(torch::jit::Stack &stack) {
-  runUnpack(stack, /*isNf4=*/false);
+void runUnpackInt8(torch::jit::Stack &stack, Backend &backend) {
+  runUnpack(stack, backend, /*isNf4=*/false);
 }
 
 /// The schemas of attention are those of python/fcdp/packed.py.
 std::map<std::string, OwnOperator> makeOperators() {
   std::map<std::string, OwnOperator> operators;
-  auto add = [&](const char *schema, void (*run)(torch::jit::Stack &)) {
+  auto add = [&](const char *schema,
+                 void (*run)(torch::jit::Stack &, Backend &)) {
     c10::FunctionSchema parsed = torch::jit::parseSchema(schema);
     std::string name = parsed.name();
     operators.emplace(std::move(name), OwnOperator{std::move(parsed), run});

@@ -5,6 +5,8 @@
 // package has operators of these names for its own traces.
 #pragma once
 
+#include "core/Backend.h"
+
 #include <ATen/core/function_schema.h>
 #include <ATen/core/stack.h>
 #include <string>
@@ -15,7 +17,8 @@ struct OwnOperator {
   c10::FunctionSchema schema;
   /// Takes the arguments from the stack, and leaves the results there. Throws
   /// std::runtime_error if they are not as the schema and the operator demand.
-  void (*run)(torch::jit::Stack &stack);
+  /// `backend` is that of the tensors' device.
+  void (*run)(torch::jit::Stack &stack, Backend &backend);
 };
 
 /// Returns the operator "NAMESPACE::NAME", which lives as long as the process,

@@ -259,6 +259,20 @@ def bodies_of(plan: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [op["body"] for op in plan["ops"] if op["body_type"] == kind]
 
 
+@pytest.mark.parametrize("packing", ["nf4", "int8"])
+def test_packed_bases(workshop: Workshop, tmp_path: Path, packing: str) -> None:
+    """Kernels unpack matrices on the stream of the products that read them. Fused norms differ from the CPU's."""
+    config, option = Config("peft_lora", micro_batches=2), f"--frozen={packing}"
+    model, step, log = workshop.model(config.model), tmp_path / "cpu.so", tmp_path / "log.jsonl"
+    tool(*compile_command(config, model.archive, step), option)
+    mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
+    tool(*run_command(step, model.archive, model.inputs, STEPS, *mesh, f"--json={log}"))
+    cuda = compile_for_gpus(workshop, config, tmp_path, option)
+    late = run_on(cuda, workshop, config, tmp_path, LATE)
+    assert_bit_equal(late, run_on(cuda, workshop, config, tmp_path, SHUFFLED, "--cuda-graphs=auto"))
+    assert late.losses == pytest.approx([line["loss"] for line in read_log(log)], rel=1e-6)
+
+
 def test_reductions_by_nccl(workshop: Workshop, tmp_path: Path) -> None:
     """Sums of two numbers are the same in any order."""
     calls = tmp_path / "calls"

@@ -20,6 +20,7 @@ ROUNDED = [f"{code}_{given}" for code in ("int8", "int4") for given in TYPES[:3]
 WARPS = {f"fcdp_quantize_{kind}" for kind in ROUNDED}
 WARPS |= {f"fcdp_sum_{kind}_{result}" for kind in ROUNDED if "int4" in kind for result in TYPES[:3]}
 OTHERS = {f"fcdp_sum_{kind}_{result}" for kind in ROUNDED if "int8" in kind for result in TYPES[:3]} | {"fcdp_clear"}
+OTHERS |= {f"fcdp_unpack_{codes}_{result}" for codes in ("nf4", "int8") for result in TYPES[:3]}
 
 
 def disassemble(architecture: str) -> dict[str, list[str]]:

@@ -201,12 +201,6 @@ void PackFrozenPass::runOnOperation() {
   }
   if (!spec->packing || getFrozen(module))
     return;
-  if (getTarget(module) != Target::cpu) {
-    module.emitError("frozen: expected the target 'cpu', which alone unpacks "
-                     "matrices, got '")
-        << stringifyTarget(getTarget(module)) << "'";
-    return signalPassFailure();
-  }
   if (failed(pack(*spec)))
     return signalPassFailure();
   setFrozen(module, frozen);

@@ -4,6 +4,7 @@
 
 #include "OnGpuOrFake.h"
 #include "Rounding.h"
+#include "core/PackedBlocks.h"
 #include "core/SumKernels.h"
 #include "cuda/KernelImage.h"
 #include "cuda/MessageKernels.h"
@@ -149,6 +150,35 @@ TEST_P(Kernels, RoundAsTheCpuDoes) {
     for (DType type : {DType::F16, DType::BF16, DType::F32})
       for (uint64_t number : {uint64_t(65536), elements})
         compareRounding(kernels, code, type, number);
+}
+
+TEST_P(Kernels, UnpackAsTheCpuDoes) {
+  KernelImage kernels(cuda);
+  // The last block of the first is not full, and rows of the second are odd.
+  for (const PackedLayout &layout :
+       {PackedLayout::ofNf4(70003), PackedLayout::ofInt8(301, 201)})
+    for (DType type : {DType::F16, DType::BF16, DType::F32}) {
+      std::vector<std::byte> packed =
+          randomBytes(size_t(layout.countBytes()), 7);
+      // Any bits are codes. Scales are numbers, also a denormal.
+      for (int64_t block = 0; block < layout.countBlocks(); ++block) {
+        const float scale =
+            std::ldexp(1.0F + float(block % 7) / 9, block % 5 ? -6 : -130);
+        std::memcpy(&packed[size_t(block * layout.blockBytes())], &scale,
+                    sizeof(scale));
+      }
+      const size_t bytes = size_t(layout.values) * byteSize(type);
+      std::vector<std::byte> want(bytes);
+      unpackBlocks(layout, packed.data(), 0, layout.countBlocks(), type,
+                   want.data());
+      const size_t out = 1 << 20;
+      upload(0, packed);
+      std::byte *base = backend->deviceBase();
+      kernels.unpack(layout, base, type, base + out,
+                     backend->stream(StreamId::Compute));
+      EXPECT_EQ(download(out, bytes), want)
+          << layout.codeBits << " bits to " << name(type);
+    }
 }
 
 TEST_P(Kernels, AddsInPlace) {

@@ -6,6 +6,7 @@
 #include "Machine.h"
 #include "cuda/QuantizeBlocks.h"
 #include "cuda/SumChunks.h"
+#include "cuda/UnpackBlocks.h"
 
 #include <algorithm>
 #include <bit>
@@ -201,6 +202,39 @@ double countSumMessagesBytes(void **arguments) {
              (sizeof(typename In::Storage) + sizeof(typename Out::Storage));
 }
 
+template <typename Codes, typename Out>
+Command prepareUnpack(void **arguments) {
+  auto matrix = *static_cast<UnpackArguments *>(arguments[0]);
+  return [matrix]() mutable {
+    if (matrix.values == 0)
+      return true;
+    const bool isNf4 = std::is_same_v<Codes, Nf4Codes>;
+    const auto layout = isNf4
+                            ? fcdp::PackedLayout::ofNf4(int64_t(matrix.values))
+                            : fcdp::PackedLayout::ofInt8(
+                                  int64_t(matrix.values / matrix.blockValues),
+                                  int64_t(matrix.blockValues));
+    matrix.packed = at<const std::byte>(
+        matrix.packed, uint64_t(layout.countBytes()), "the packed matrix");
+    matrix.out =
+        at<typename Out::Storage>(matrix.out, matrix.values, "the matrix");
+    if (stickyError == cudaSuccess)
+      for (uint64_t thread = 0; thread < kFakeThreads; ++thread)
+        unpackValues<Codes, Out>(matrix, thread, kFakeThreads);
+    return true;
+  };
+}
+
+template <typename Codes, typename Out>
+double countUnpackBytes(void **arguments) {
+  auto &matrix = *static_cast<UnpackArguments *>(arguments[0]);
+  if (matrix.values == 0)
+    return 0;
+  return double(matrix.values) *
+         (double(matrix.blockBytes) / double(matrix.blockValues) +
+          sizeof(typename Out::Storage));
+}
+
 Command prepareClear(void **arguments) {
   auto *values = *static_cast<float **>(arguments[0]);
   auto elements = *static_cast<uint64_t *>(arguments[1]);
@@ -254,7 +288,12 @@ std::map<std::string, CUkern_st> &kernels() {
               FCDP_SUM_MESSAGES_KERNELS(FCDP_LIST_SUM_MESSAGES)
 #undef FCDP_LIST_SUM_MESSAGES
                   {"fcdp_clear", {prepareClear, countClearBytes}},
-      {"fcdp_add", {prepareAdd, countAddBytes}}};
+#define FCDP_LIST_UNPACK(name, Codes, Out)                                     \
+  {#name, {prepareUnpack<Codes, Out>, countUnpackBytes<Codes, Out>}},
+      FCDP_UNPACK_KERNELS(FCDP_LIST_UNPACK)
+#undef FCDP_LIST_UNPACK
+
+          {"fcdp_add", {prepareAdd, countAddBytes}}};
   return all;
 }
 

@@ -242,7 +242,7 @@ FailureOr<StepDecisions> DecidePass::planByCost() {
   StepChoices choices = getChoices(*described);
   choices.collectives = *chosen;
   auto messages = std::make_shared<WireChoice>(getWireChoice(wire, reduceWire));
-  messages->hasOuterSteps = !outer.empty();
+  messages->isSummed = outer.empty();
   choices.messages = messages;
   if (!outer.empty() && failed(addOuterSteps(choices)))
     return failure();

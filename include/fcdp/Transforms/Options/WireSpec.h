@@ -25,10 +25,10 @@ public:
 
   GatherWireSpec gathers;
   ReduceWireSpec reductions;
-  /// Whether nodes train by themselves between outer steps.
-  bool hasOuterSteps = false;
+  /// Whether each step sums gradients between nodes.
+  bool isSummed = true;
 
-  bool sumsBetweenNodes() const override { return !hasOuterSteps; }
+  bool sumsBetweenNodes() const override { return isSummed; }
 
   /// Returns whether a form is chosen by the cost model.
   bool needsModel() const {

@@ -42,8 +42,8 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     - (C7) The shape of the first result follows from the shapes of the operands, for
       the operators in the table of `ResultShapes.cpp`: elementwise operators, views,
       reductions, products of matrices, and operators with a size as argument.
-    - (C8) A call of `fcdp.chunked_loss.default` has the arguments and returns that
-      follow.
+    - (C8) A call of `fcdp.chunked_loss.default` or `fcdp.chunked_distillation.default`
+      has the arguments and returns that follow.
     - (C9) A call of `fcdp.unpack_nf4.default` or `fcdp.unpack_int8.default` has the
       arguments and the result that follow.
 
@@ -67,6 +67,21 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     - Returns are the loss, the weight of all labels, these sums, the gradients of
       hidden, weight and bias ([1, vocabulary]), and the workspace, which nothing may
       use: a tensor of `workspace` bytes for one chunk, so that the plan has its memory.
+
+    `fcdp.chunked_distillation.default` also compares these logits with a teacher's:
+    those that are given as `teacher` [rows, vocabulary], or the product of hidden states
+    `teacher` with the transposed `teacher_weight`, plus `teacher_bias`. `labels` may be
+    `none`, and so are the first two returns then. There are no blocks.
+
+    - The first `common` of `steps` are applied once, `student_steps` after them, and
+      `teacher_steps` to the teacher's logits, with factors of the same names.
+    - With p the softmax of the teacher's logits and q the student's, `terms` of each
+      class are `kl` (p log p - p log q), `log` (the same from log p, as exp(log p)
+      (log p - log q)) or `cross` (p log q). In `kl_exp` and `cross_exp`, p is the
+      exponential of a log-softmax. With `skip_infinite`, `cross` leaves out classes of
+      infinite logits.
+    - The last return is their sum, or a vector of those of rows with `by_row`.
+      `teacher_gradient` is what the gradient of log q is a multiple of, beside p.
 
     `fcdp.unpack_nf4.default` and `fcdp.unpack_int8.default` compute the matrix of `size`
     in `dtype` (f32, bf16 or f16) from its bytes `packed` (ui8). The layout is in

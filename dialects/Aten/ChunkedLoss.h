@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Typed access to calls of fcdp.chunked_loss.
+// Typed access to calls of fcdp.chunked_loss and fcdp.chunked_distillation.
 #pragma once
 
 #include "core/LossWorkspace.h"
@@ -12,7 +12,11 @@ namespace fcdp::aten {
 
 inline constexpr llvm::StringLiteral kChunkedLoss = "fcdp.chunked_loss.default";
 
-/// The positions of the returns of fcdp.chunked_loss.
+/// The same with a teacher, whose logits the student's are compared with.
+inline constexpr llvm::StringLiteral kChunkedDistillation =
+    "fcdp.chunked_distillation.default";
+
+/// The positions of the returns. Only a loss with a teacher has the last one.
 enum class LossReturn {
   Loss,
   TotalWeight,
@@ -20,18 +24,22 @@ enum class LossReturn {
   GradHidden,
   GradWeight,
   GradBias,
-  Workspace
+  Workspace,
+  Divergence
 };
-inline constexpr unsigned kLossReturns = 7;
+inline constexpr unsigned kMostLossReturns = 8;
 
-/// A call of fcdp.chunked_loss.
+/// A call of either operator.
 struct ChunkedLoss {
   LossShape shape;
   mlir::RankedTensorType hidden, weight;
   /// The type of log-probabilities.
   mlir::Type lossType;
+  /// The type of a teacher's probabilities, and of its logits.
+  mlir::Type studentType;
+  mlir::RankedTensorType teacher;
 
-  /// Returns the matrix products of each chunk.
+  /// Returns the products of each chunk with the weight.
   unsigned countProducts() const {
     return 1 + shape.trainsHidden + shape.trainsWeight + (shape.block != 0);
   }
@@ -48,12 +56,16 @@ struct ChunkedLoss {
 /// states, weight and bias are computed.
 LossShape getLossShape(mlir::RankedTensorType hidden, int64_t vocabulary,
                        llvm::ArrayRef<llvm::StringRef> steps, int64_t rows,
-                       std::array<bool, 3> mask, int64_t block);
+                       std::array<bool, 3> mask, int64_t block,
+                       const LossShape::Teacher &teacher = {});
+
+/// Returns the words that say how a student is compared with a teacher.
+llvm::ArrayRef<llvm::StringRef> getTeacherTerms();
 
 /// Returns the result at this position, or null if it is undefined.
 mlir::Value getLossReturn(CallOp call, LossReturn which);
 
-/// Checks a call of fcdp.chunked_loss. Other calls pass.
+/// Checks a call of either operator. Other calls pass.
 mlir::LogicalResult verifyChunkedLoss(CallOp call);
 
 } // namespace fcdp::aten

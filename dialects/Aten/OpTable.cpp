@@ -176,6 +176,7 @@ static const llvm::StringSet<> &fresh() {
       "aten.where",
       "aten.zeros",
       "aten.zeros_like",
+      "fcdp.chunked_distillation",
       "fcdp.chunked_loss",
       "fcdp.packed_attention",
       "fcdp.packed_attention_backward",
@@ -237,6 +238,7 @@ static const llvm::StringMap<Work> &works() {
       {"aten.scaled_dot_product_attention", Work::Attention},
       {"aten.zeros", Work::Fill},
       {"aten.zeros_like", Work::Fill},
+      {"fcdp.chunked_distillation", Work::ChunkedLoss},
       {"fcdp.chunked_loss", Work::ChunkedLoss},
       {"fcdp.packed_attention", Work::Attention},
       {"fcdp.packed_attention_backward", Work::AttentionBackward}};

@@ -191,12 +191,19 @@ static void addChunkedLoss(OperatorWork &work, CallOp call) {
   double logits = double(shape.rows) * shape.vocabulary;
   work.bytes -=
       countBytes(aten::getLossReturn(call, aten::LossReturn::Workspace));
+  const LossShape::Teacher &teacher = shape.teacher;
+  if (teacher.hidden != 0)
+    addProduct(work, loss.teacher.getElementType(), 1, shape.rows,
+               shape.vocabulary, teacher.hidden);
   for (unsigned i = 0; i < loss.countProducts(); ++i)
     addProduct(work, loss.hidden.getElementType(), 1, shape.rows,
                shape.vocabulary, shape.hidden);
   unsigned passes = kForwardPasses;
   if (shape.hasGradient())
     passes += kBackwardPasses + loss.countProducts() - 1;
+  // Both models' log-probabilities, their terms, and another gradient.
+  if (teacher.exists)
+    passes += 2 * kForwardPasses + kBackwardPasses;
   if (shape.block != 0)
     passes += kForwardPasses;
   work.bytes += logits * passes * shape.lossBytes();

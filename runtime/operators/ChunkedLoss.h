@@ -16,11 +16,30 @@
 
 namespace fcdp {
 
-/// The arguments of fcdp.chunked_loss, which dialects/Aten/AtenOps.td
-/// describes.
+/// The arguments of fcdp.chunked_loss and fcdp.chunked_distillation, which
+/// dialects/Aten/AtenOps.td describes.
 struct ChunkedLoss {
+  /// The arguments that only the second operator has.
+  struct Teacher {
+    /// Logits of the teacher, or the hidden states that `weight` projects.
+    at::Tensor logits;
+    std::optional<at::Tensor> weight, bias, gradient;
+    std::string steps;
+    std::vector<double> factors;
+    /// The first `common` of the loss's steps are the student's as well, which
+    /// has these after them.
+    int64_t common = 0;
+    std::string studentSteps;
+    std::vector<double> studentFactors;
+    std::string terms;
+    bool skipsInfinite = false;
+    /// Whether there is a sum for each row, instead of one.
+    bool byRow = false;
+  };
+
   at::Tensor hidden, weight;
   std::optional<at::Tensor> bias;
+  /// Undefined if only a teacher is read.
   at::Tensor labels;
   std::optional<at::Tensor> gradient, sumGradient;
   /// The most rows of a chunk: a multiple of kLossRowMultiple, or all rows.
@@ -37,10 +56,12 @@ struct ChunkedLoss {
   /// The classes in a block of the weight's gradient; 0 for all.
   int64_t block = 0;
   int64_t workspaceBytes = 0;
+  std::optional<Teacher> teacher;
 
   /// Tensors that are not computed are undefined.
   struct Results {
-    at::Tensor loss, totalWeight, rowSums, hidden, weight, bias, workspace;
+    at::Tensor loss, totalWeight, rowSums, hidden, weight, bias, workspace,
+        divergence;
   };
   /// Throws std::runtime_error if the arguments do not fit together.
   Results run() const;

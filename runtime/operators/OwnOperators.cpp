@@ -36,34 +36,68 @@ void runPackedAttentionBackward(torch::jit::Stack &stack, Backend &) {
   stack = {std::move(query), std::move(key), std::move(value)};
 }
 
-void runChunkedLoss(torch::jit::Stack &stack, Backend &) {
+/// Reads the arguments that both operators of losses have. The ones
+/// that are no tensors begin at `others`.
+ChunkedLoss readLoss(const torch::jit::Stack &stack, size_t others) {
   ChunkedLoss loss;
   loss.hidden = stack.at(0).toTensor();
   loss.weight = stack.at(1).toTensor();
   loss.bias = stack.at(2).toOptional<at::Tensor>();
-  loss.labels = stack.at(3).toTensor();
+  loss.labels = stack.at(3).toOptional<at::Tensor>().value_or(at::Tensor());
   loss.gradient = stack.at(4).toOptional<at::Tensor>();
   loss.sumGradient = stack.at(5).toOptional<at::Tensor>();
-  loss.rows = stack.at(6).toInt();
-  loss.steps = stack.at(7).toStringRef();
-  loss.factors = stack.at(8).toDoubleVector();
-  loss.reduction = stack.at(9).toInt();
-  loss.ignoreIndex = stack.at(10).toOptional<int64_t>();
-  loss.sums = stack.at(11).toBool();
-  auto mask = stack.at(12).toBoolList();
+  auto at = [&](size_t i) -> const c10::IValue & {
+    return stack.at(others + i);
+  };
+  loss.rows = at(0).toInt();
+  loss.steps = at(1).toStringRef();
+  loss.factors = at(2).toDoubleVector();
+  loss.reduction = at(3).toInt();
+  loss.ignoreIndex = at(4).toOptional<int64_t>();
+  loss.sums = at(5).toBool();
+  auto mask = at(6).toBoolList();
   if (mask.size() != 3)
     throw std::runtime_error("expected 3 elements of output_mask, got " +
                              std::to_string(mask.size()));
   loss.trainsHidden = mask.get(0);
   loss.trainsWeight = mask.get(1);
   loss.trainsBias = mask.get(2);
-  loss.workspaceBytes = stack.at(13).toInt();
+  loss.workspaceBytes = at(7).toInt();
+  return loss;
+}
+
+torch::jit::Stack makeStack(ChunkedLoss::Results results) {
+  return {std::move(results.loss),     std::move(results.totalWeight),
+          std::move(results.rowSums),  std::move(results.hidden),
+          std::move(results.weight),   std::move(results.bias),
+          std::move(results.workspace)};
+}
+
+void runChunkedLoss(torch::jit::Stack &stack, Backend &) {
+  ChunkedLoss loss = readLoss(stack, 6);
   loss.block = stack.at(14).toInt();
+  stack = makeStack(loss.run());
+}
+
+void runChunkedDistillation(torch::jit::Stack &stack, Backend &) {
+  ChunkedLoss loss = readLoss(stack, 10);
+  ChunkedLoss::Teacher &teacher = loss.teacher.emplace();
+  teacher.logits = stack.at(6).toTensor();
+  teacher.weight = stack.at(7).toOptional<at::Tensor>();
+  teacher.bias = stack.at(8).toOptional<at::Tensor>();
+  teacher.gradient = stack.at(9).toOptional<at::Tensor>();
+  teacher.common = stack.at(18).toInt();
+  teacher.studentSteps = stack.at(19).toStringRef();
+  teacher.studentFactors = stack.at(20).toDoubleVector();
+  teacher.steps = stack.at(21).toStringRef();
+  teacher.factors = stack.at(22).toDoubleVector();
+  teacher.terms = stack.at(23).toStringRef();
+  teacher.skipsInfinite = stack.at(24).toBool();
+  teacher.byRow = stack.at(25).toBool();
   ChunkedLoss::Results results = loss.run();
-  stack = {std::move(results.loss),     std::move(results.totalWeight),
-           std::move(results.rowSums),  std::move(results.hidden),
-           std::move(results.weight),   std::move(results.bias),
-           std::move(results.workspace)};
+  at::Tensor divergence = std::move(results.divergence);
+  stack = makeStack(std::move(results));
+  stack.emplace_back(std::move(divergence));
 }
 
 void runUnpack(torch::jit::Stack &stack, Backend &backend, bool isNf4) {
@@ -106,6 +140,17 @@ std::map<std::string, OwnOperator> makeOperators() {
       "grad_weight, "
       "Tensor grad_bias, Tensor workspace)",
       runChunkedLoss);
+  add("fcdp::chunked_distillation(Tensor hidden, Tensor weight, Tensor? bias, "
+      "Tensor? labels, Tensor? gradient, Tensor? sum_gradient, Tensor teacher, "
+      "Tensor? teacher_weight, Tensor? teacher_bias, Tensor? teacher_gradient, "
+      "*, int rows, str steps, float[] factors, int reduction, int? "
+      "ignore_index, bool sums, bool[3] output_mask, int workspace, int "
+      "common, str student_steps, float[] student_factors, str teacher_steps, "
+      "float[] teacher_factors, str terms, bool skip_infinite, bool by_row) -> "
+      "(Tensor loss, Tensor total_weight, Tensor row_sums, Tensor grad_hidden, "
+      "Tensor grad_weight, Tensor grad_bias, Tensor workspace, Tensor "
+      "divergence)",
+      runChunkedDistillation);
   add("fcdp::unpack_nf4(Tensor packed, *, int[] size, ScalarType dtype) -> "
       "Tensor",
       runUnpackNf4);

@@ -2,6 +2,7 @@
 #include "operators/ChunkedLoss.h"
 
 #include "core/LossWorkspace.h"
+#include "operators/WholeSum.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/_log_softmax.h>
@@ -276,7 +277,58 @@ TEST_P(ChunkedLossErrorTest, NamesWhatDoesNotFit) {
       "expected gradients of the loss as one number");
 }
 
+TEST_P(ChunkedLossErrorTest, NamesWhatDoesNotFitATeacher) {
+  static const auto make = [](ChunkedLoss &loss) -> ChunkedLoss::Teacher & {
+    ChunkedLoss::Teacher &teacher = loss.teacher.emplace();
+    teacher.logits = at::rand({kRows, kVocabulary});
+    teacher.gradient = at::full({}, 0.5, at::kFloat);
+    teacher.terms = "kl";
+    return teacher;
+  };
+  expectError(
+      [](ChunkedLoss &loss) {
+        make(loss).logits = at::rand({kRows, kVocabulary - 1});
+      },
+      "expected a teacher's logits of 500 classes");
+  expectError([](ChunkedLoss &loss) { make(loss).logits = at::rand({3, 3}); },
+              "expected a row of a teacher's floats for hidden states");
+  expectError([](ChunkedLoss &loss) { make(loss).weight = at::rand({3, 3}); },
+              "expected a teacher's weight of 500 classes");
+  expectError([](ChunkedLoss &loss) { make(loss).terms = "log_exp"; },
+              "expected terms 'kl', 'kl_exp', 'log', 'cross' or 'cross_exp', "
+              "got 'log_exp'");
+  expectError([](ChunkedLoss &loss) { make(loss).common = 1; },
+              "expected common steps of 0, got 1");
+  expectError([](ChunkedLoss &loss) { make(loss).skipsInfinite = true; },
+              "expected infinite logits in a cross entropy alone, got 'kl'");
+  expectError([](ChunkedLoss &loss) { make(loss).gradient.reset(); },
+              "expected the gradient of the divergence, got none");
+  expectError([](ChunkedLoss &loss) { make(loss).byRow = true; },
+              "expected gradients of the loss as one number for each row");
+  expectError([](ChunkedLoss &loss) { make(loss); },
+              "expected a workspace of at least");
+}
+
 INSTANTIATE_TEST_SUITE_P(Heads, ChunkedLossErrorTest,
                          ::testing::Values(kHeads[0]));
+
+/// The order of the whole does not depend on where parts begin.
+TEST(WholeSum, HasTheBitsOfTheWhole) {
+  const int threads = at::get_num_threads();
+  at::set_num_threads(1);
+  at::manual_seed(7);
+  for (at::ScalarType type :
+       {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    for (int64_t count : {9, 100, 4096, 5001, 40037, 300000, 1100003}) {
+      at::Tensor all = at::randn({count}).to(type);
+      WholeSum sum(count, type);
+      for (int64_t begin = 0, size = 1; begin < count;
+           begin += size, size = size * 3 + 5)
+        sum.add(all.slice(0, begin, std::min(begin + size, count)));
+      EXPECT_TRUE(all.sum().equal(at::full({}, sum.finish(), type)))
+          << count << " of " << type;
+    }
+  at::set_num_threads(threads);
+}
 
 } // namespace

@@ -617,3 +617,67 @@ func.func @call_c9_result(%p: tensor<36xui8>) {
   %0 = aten.call "fcdp.unpack_nf4.default"(packed = %p, size = [1, 64], dtype = bf16) : (tensor<36xui8>) -> tensor<1x64xf32>
   return
 }
+
+// -----
+
+func.func @call_c8_teacher_rows(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %a: tensor<30x6xf32>, %u: tensor<8x6xf32>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'teacher' to be 32 rows of floats, got 'tensor<30x6xf32>'}}
+  %0:4 = aten.call "fcdp.chunked_distillation.default"(hidden = %x, weight = %w, bias = none, labels = none, gradient = none, sum_gradient = none, teacher = %a, teacher_weight = %u, teacher_bias = none, teacher_gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, sums = false, output_mask = [true, true, false], workspace = 2816, common = 0, student_steps = "", student_factors = [], teacher_steps = "", teacher_factors = [], terms = "kl", skip_infinite = false, by_row = false) {undefined = array<i64: 0, 1, 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<30x6xf32>, tensor<8x6xf32>, tensor<f32>) -> (tensor<32x4xf32>, tensor<8x4xf32>, tensor<2816xui8>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @call_c8_teacher_weight(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %a: tensor<32x6xf32>, %u: tensor<9x6xf32>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'teacher_weight' to be 'tensor<8x6xf32>', got 'tensor<9x6xf32>'}}
+  %0:4 = aten.call "fcdp.chunked_distillation.default"(hidden = %x, weight = %w, bias = none, labels = none, gradient = none, sum_gradient = none, teacher = %a, teacher_weight = %u, teacher_bias = none, teacher_gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, sums = false, output_mask = [true, true, false], workspace = 2816, common = 0, student_steps = "", student_factors = [], teacher_steps = "", teacher_factors = [], terms = "kl", skip_infinite = false, by_row = false) {undefined = array<i64: 0, 1, 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32x6xf32>, tensor<9x6xf32>, tensor<f32>) -> (tensor<32x4xf32>, tensor<8x4xf32>, tensor<2816xui8>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @call_c8_teacher_terms(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %a: tensor<32x6xf32>, %u: tensor<8x6xf32>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'terms' to be one of kl, kl_exp, log, cross, cross_exp, got "js"}}
+  %0:4 = aten.call "fcdp.chunked_distillation.default"(hidden = %x, weight = %w, bias = none, labels = none, gradient = none, sum_gradient = none, teacher = %a, teacher_weight = %u, teacher_bias = none, teacher_gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, sums = false, output_mask = [true, true, false], workspace = 2816, common = 0, student_steps = "", student_factors = [], teacher_steps = "", teacher_factors = [], terms = "js", skip_infinite = false, by_row = false) {undefined = array<i64: 0, 1, 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32x6xf32>, tensor<8x6xf32>, tensor<f32>) -> (tensor<32x4xf32>, tensor<8x4xf32>, tensor<2816xui8>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @call_c8_teacher_common(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %a: tensor<32x6xf32>, %u: tensor<8x6xf32>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'common' to be a number of 1 steps, or all without labels, got 0 : i64}}
+  %0:4 = aten.call "fcdp.chunked_distillation.default"(hidden = %x, weight = %w, bias = none, labels = none, gradient = none, sum_gradient = none, teacher = %a, teacher_weight = %u, teacher_bias = none, teacher_gradient = %g, rows = 16, steps = "cast", factors = [], reduction = 1, ignore_index = -100, sums = false, output_mask = [true, true, false], workspace = 2816, common = 0, student_steps = "", student_factors = [], teacher_steps = "", teacher_factors = [], terms = "kl", skip_infinite = false, by_row = false) {undefined = array<i64: 0, 1, 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32x6xf32>, tensor<8x6xf32>, tensor<f32>) -> (tensor<32x4xf32>, tensor<8x4xf32>, tensor<2816xui8>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @call_c8_teacher_infinite(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %a: tensor<32x6xf32>, %u: tensor<8x6xf32>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'skip_infinite' with a cross entropy alone, got "kl"}}
+  %0:4 = aten.call "fcdp.chunked_distillation.default"(hidden = %x, weight = %w, bias = none, labels = none, gradient = none, sum_gradient = none, teacher = %a, teacher_weight = %u, teacher_bias = none, teacher_gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, sums = false, output_mask = [true, true, false], workspace = 2816, common = 0, student_steps = "", student_factors = [], teacher_steps = "", teacher_factors = [], terms = "kl", skip_infinite = true, by_row = false) {undefined = array<i64: 0, 1, 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32x6xf32>, tensor<8x6xf32>, tensor<f32>) -> (tensor<32x4xf32>, tensor<8x4xf32>, tensor<2816xui8>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @call_c8_teacher_gradient(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %a: tensor<32x6xf32>, %u: tensor<8x6xf32>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'teacher_gradient' to be 'tensor<32xf32>', got 'tensor<f32>'}}
+  %0:4 = aten.call "fcdp.chunked_distillation.default"(hidden = %x, weight = %w, bias = none, labels = none, gradient = none, sum_gradient = none, teacher = %a, teacher_weight = %u, teacher_bias = none, teacher_gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, sums = false, output_mask = [true, true, false], workspace = 2816, common = 0, student_steps = "", student_factors = [], teacher_steps = "", teacher_factors = [], terms = "kl", skip_infinite = false, by_row = true) {undefined = array<i64: 0, 1, 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32x6xf32>, tensor<8x6xf32>, tensor<f32>) -> (tensor<32x4xf32>, tensor<8x4xf32>, tensor<2816xui8>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @call_c8_teacher_type(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %a: tensor<32x6xbf16>, %u: tensor<8x6xbf16>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected the teacher's probabilities in 'f32', got 'bf16'}}
+  %0:4 = aten.call "fcdp.chunked_distillation.default"(hidden = %x, weight = %w, bias = none, labels = none, gradient = none, sum_gradient = none, teacher = %a, teacher_weight = %u, teacher_bias = none, teacher_gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, sums = false, output_mask = [true, true, false], workspace = 2816, common = 0, student_steps = "", student_factors = [], teacher_steps = "", teacher_factors = [], terms = "kl", skip_infinite = false, by_row = false) {undefined = array<i64: 0, 1, 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32x6xbf16>, tensor<8x6xbf16>, tensor<f32>) -> (tensor<32x4xf32>, tensor<8x4xf32>, tensor<2816xui8>, tensor<f32>)
+  return
+}
+
+// -----
+
+func.func @call_c8_teacher_workspace(%x: tensor<32x4xf32>, %w: tensor<8x4xf32>, %a: tensor<32x6xf32>, %u: tensor<8x6xf32>, %g: tensor<f32>) {
+  // expected-error@+1 {{expected 'workspace' 2112, the bytes of a chunk, got 64 : i64}}
+  %0:4 = aten.call "fcdp.chunked_distillation.default"(hidden = %x, weight = %w, bias = none, labels = none, gradient = none, sum_gradient = none, teacher = %a, teacher_weight = %u, teacher_bias = none, teacher_gradient = %g, rows = 16, steps = "", factors = [], reduction = 1, ignore_index = -100, sums = false, output_mask = [true, true, false], workspace = 64, common = 0, student_steps = "", student_factors = [], teacher_steps = "", teacher_factors = [], terms = "kl", skip_infinite = false, by_row = false) {undefined = array<i64: 0, 1, 2, 5>} : (tensor<32x4xf32>, tensor<8x4xf32>, tensor<32x6xf32>, tensor<8x6xf32>, tensor<f32>) -> (tensor<32x4xf32>, tensor<8x4xf32>, tensor<64xui8>, tensor<f32>)
+  return
+}

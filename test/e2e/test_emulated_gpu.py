@@ -84,6 +84,7 @@ def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_bat
         (Config("gpt_bf16", master="f32", optimizer=LION), AHEAD),
         (Config("gpt_autocast", reduce_dtype="bf16"), LATE),
         (Config("gpt_f16", loss_scale=True, loss_chunk="16"), SHUFFLED),
+        (Config("gpt_distilled", loss_chunk="16"), AHEAD),
         (Config("convnet_bn"), LATE),
         # Its results need more than was planned, so the arena is extended.
         (Config("mlp_dropout", optimizer=LION), LATE),

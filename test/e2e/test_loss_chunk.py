@@ -20,10 +20,10 @@ STEPS = 3
 SGD = "sgd,lr=0.1,momentum=0.9"
 
 
-@pytest.mark.parametrize("model", ["gpt_tied", "hf_llama", "peft_lora", "gpt_autocast"])
+@pytest.mark.parametrize("model", ["gpt_tied", "hf_llama", "peft_lora", "gpt_autocast", "gpt_distilled"])
 def test_losses_and_parameters(workshop: Workshop, model: str) -> None:
-    """A tied head, labels that are padded, a frozen head, and a head in bf16. The first loss has the bits of the whole.
-    Later ones differ by sums in another order. Strategies have the same bits."""
+    """A tied head, labels that are padded, a frozen head, a head in bf16, and a teacher. The first loss has the bits of
+    the whole. Later ones differ by sums in another order. Strategies have the same bits."""
     config = Config(model, 1, 2, "zero3", 2, optimizer=SGD, loss_chunk="16")
     chunked, whole = workshop.run(config, STEPS), workshop.run(replace(config, loss_chunk=""), STEPS)
     assert chunked.losses[0] == whole.losses[0]
@@ -153,20 +153,22 @@ class Form(nn.Module):
         return self.loss(self.head(self.embedding(ids)), labels, weights)
 
 
-def train(folder: Path, model: nn.Module, chunk: str, *options: str) -> tuple[float, dict[str, torch.Tensor]]:
+def train(folder: Path, model: nn.Module, chunk: str, *options: str, lr: float = 0.5) -> tuple[float, dict[str, torch.Tensor]]:
     """The loss and the parameters of a step. No word occurs twice: embeddings have the gradients of hidden states."""
     torch.manual_seed(5)
     labels = torch.randint(512, (3, 48))
     labels[0, :9] = -100
     batch = {"ids": torch.randperm(512)[: 3 * 48].view(3, 48), "labels": labels, "weights": torch.rand(3, 48)}
+    if getattr(model, "is_given", False):
+        batch["teacher"] = 3 * torch.randn(3, 48, 512)
     archive, step = folder / "form.pt2", folder / f"{chunk}.so"
     if not archive.exists():
         fcdp.export(model, batch, archive)
     for name, value in batch.items():
         np.save(folder / f"{name}.npy", value.numpy()[None])
-    config = Config("form", 1, 1, "zero3", optimizer="sgd,lr=0.5", loss_chunk=chunk)
+    config = Config("form", 1, 1, "zero3", optimizer=f"sgd,lr={lr}", loss_chunk=chunk)
     tool(*compile_command(config, archive, step), *options)
-    is_chunked = "fcdp::chunked_loss" in tool(BIN / "fcdp-compile", step, "--emit=plan-json")
+    is_chunked = "fcdp::chunked_" in tool(BIN / "fcdp-compile", step, "--emit=plan-json")
     assert is_chunked == (chunk != "off"), "the loss is not in chunks"
     log, out = folder / f"{chunk}.jsonl", folder / f"{chunk}.safetensors"
     inputs = {name: folder / f"{name}.npy" for name in batch}
@@ -187,6 +189,79 @@ def test_forms(tmp_path: Path, form: str) -> None:
     assert not torch.equal(whole["embedding.weight"], model.embedding.weight)
     change = (whole["head.weight"] - model.head.weight).abs().max().item()
     assert (chunked["head.weight"] - whole["head.weight"]).abs().max().item() < 1e-6 * change + 1e-8
+
+
+def mixed(z: torch.Tensor, t: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """As in the examples of Transformers: labels, and a teacher at a temperature."""
+    teacher = F.kl_div(F.log_softmax(z / 2, -1), F.softmax(t / 2, -1), reduction="batchmean") * 2.0**2
+    return 0.3 * F.cross_entropy(z.flatten(0, 1), y.flatten()) + 0.7 * teacher
+
+
+def log_target(z: torch.Tensor, t: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.kl_div(F.log_softmax(z / 3, -1), F.log_softmax(t / 3, -1), reduction="sum", log_target=True) / 100
+
+
+def forward_kl(z: torch.Tensor, t: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """torchtune's ForwardKLLoss."""
+    z, t, y = z.flatten(0, 1), t.flatten(0, 1), y.flatten()
+    products = F.softmax(t, -1, dtype=torch.float32) * F.log_softmax(z, -1, dtype=torch.float32)
+    rows, mask = torch.masked_fill(products, torch.isinf(z), 0).sum(-1).view(-1), (y != -100).int()
+    return -torch.sum(rows * mask.view(-1), dim=0) / torch.sum(mask.view(-1), dim=0)
+
+
+def by_token(z: torch.Tensor, t: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Both losses in f32, each of tokens with weights; the cross entropy is shifted by slices."""
+    teacher = F.kl_div(F.log_softmax(z.float() / 2, -1), F.log_softmax(t.float() / 2, -1).exp(), reduction="none").sum(-1)
+    labels = F.cross_entropy(z[:, :-1].float().flatten(0, 1), y[:, 1:].flatten(), reduction="sum") / 100
+    return labels + (teacher * w).sum() / w.sum()
+
+
+def mean(z: torch.Tensor, t: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    capped = 5 * torch.tanh(z / 5)
+    teacher = F.kl_div(F.log_softmax(capped, -1), F.softmax(t, -1)) * 512
+    return teacher + F.cross_entropy(capped.flatten(0, 1), y.flatten(), label_smoothing=0.1)
+
+
+def soft(z: torch.Tensor, t: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(z.flatten(0, 1), F.softmax(t.flatten(0, 1) / 2, -1))
+
+
+TEACHERS = {one.__name__: one for one in (mixed, log_target, forward_kl, by_token, mean, soft)}
+
+
+class Distilled(nn.Module):
+    """A head that learns from a wider one, or from logits that are given."""
+
+    def __init__(self, name: str, is_given: bool = False, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(512, 16, dtype=dtype)
+        self.head = nn.Linear(16, 512, bias=name == "mixed", dtype=dtype)
+        self.loss, self.is_given = TEACHERS[name], is_given
+        if not is_given:
+            self.wide = nn.Embedding(512, 24, dtype=dtype).requires_grad_(False)
+            self.teacher = nn.Linear(24, 512, bias=name == "soft", dtype=dtype).requires_grad_(False)
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor, teacher: torch.Tensor | None = None) -> torch.Tensor:
+        if teacher is None:
+            with torch.no_grad():
+                teacher = self.teacher(self.wide(ids))
+        return self.loss(self.head(self.embedding(ids)), teacher, labels, weights)
+
+
+@pytest.mark.parametrize("form", ["mixed given", "log_target", "forward_kl", "by_token bf16", "mean", "soft"])
+def test_teacher(tmp_path: Path, form: str) -> None:
+    """The loss and the gradient of the student's hidden states have the bits of the whole."""
+    torch.manual_seed(3)
+    name, *words = form.split()
+    is_narrow = "bf16" in words
+    model = Distilled(name, "given" in words, torch.bfloat16 if is_narrow else torch.float32)
+    (loss, whole), (chunked_loss, chunked) = (train(tmp_path, model, chunk, lr=1000) for chunk in ("off", "64"))
+    assert chunked_loss == loss
+    assert torch.equal(chunked["embedding.weight"], whole["embedding.weight"])
+    assert not torch.equal(whole["embedding.weight"], model.embedding.weight)
+    change = (whole["head.weight"] - model.head.weight).float().abs().max().item()
+    difference = (chunked["head.weight"] - whole["head.weight"]).float().abs().max().item()
+    assert difference <= (8e-3 * change if is_narrow else 1e-6 * change + 1e-8)
 
 
 def test_blocks(tmp_path: Path) -> None:

@@ -73,6 +73,13 @@ def ChunkLossPass : FcdpPass<"fcdp-chunk-loss"> {
     the others, and have no gradient.
     A frozen or tied head, and a step without a backward pass, are as good.
 
+    Logits may be compared with a teacher's, with or without labels beside it: by a
+    divergence (`F.kl_div` of a softmax, or of a log-softmax with `log_target`), or a
+    cross entropy of probabilities (`F.cross_entropy`, torchtune's losses), added up over
+    all classes of all rows or of each row, each model's logits with factors of its own.
+    Such a loss is a call of `fcdp.chunked_distillation`, in which the teacher's logits
+    are computed by chunks, too, if they are the result of a product.
+
     The pass errs on the side of the whole loss: it changes nothing if logits have
     another user, if classes have weights, if the loss is of images, or if the gradient
     of the loss depends on its value. A remark says why. With one thread of a CPU, loss

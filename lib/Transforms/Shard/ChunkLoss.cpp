@@ -13,6 +13,7 @@
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
 
 #include "mlir/IR/Remarks.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -44,6 +45,8 @@ private:
   std::optional<CostModel> model;
   std::optional<int64_t> budget;
   int64_t states = 0;
+  /// Calls of losses that stay whole.
+  llvm::DenseSet<Operation *> refused;
 };
 } // namespace
 
@@ -129,12 +132,14 @@ LossProblem ChunkLossPass::getProblem(const LossHead &head,
   problem.budget = budget;
   // The loss has its projection's weight gathered.
   problem.states = states + byteSize(typeOf(head.weight));
+  if (head.teacher && head.teacher->weight)
+    problem.states += byteSize(typeOf(head.teacher->weight));
   int64_t results = 0;
   for (CallOp call : {head.gradHidden, head.gradWeight, head.gradBias})
     if (call)
       results += byteSize(typeOf(call.getResult(0)));
-  measureLossPeaks(problem, CallOp(head.loss)->getParentOfType<func::FuncOp>(),
-                   head.calls.getArrayRef(), head.loss, results);
+  measureLossPeaks(problem, head.place->getParentOfType<func::FuncOp>(),
+                   head.calls.getArrayRef(), head.place, results);
   for (Operation *op : head.calls)
     problem.wholeCost += costOfRecomputing(cast<CallOp>(op), costs);
   return problem;
@@ -153,6 +158,9 @@ static std::string describe(const LossHead &head, bool isByBlocks,
                           "{0} blocks of {1} classes",
                           llvm::divideCeil(head.getVocabulary(), chunk.block),
                           chunk.block);
+  else if (isByBlocks && head.gradWeight && head.teacher)
+    text += ", and the gradient of their weight stays a sum: there are no "
+            "blocks with a teacher";
   else if (isByBlocks && head.gradWeight)
     text += ", and the gradient of their weight stays a sum: blocks are for "
             "log-probabilities in f32 of a model in bf16 or f16, and need "
@@ -166,8 +174,10 @@ LogicalResult ChunkLossPass::chunkLoss(CallOp loss, const LossChunkSpec &spec) {
     report(loss, "loss-chunk: the loss stays whole: " + reason, false);
     return success();
   };
-  if (std::string reason = matchLossHead(loss, head); !reason.empty())
+  if (std::string reason = matchLossHead(loss, head); !reason.empty()) {
+    refused.insert(head.calls.begin(), head.calls.end());
     return stayWhole(reason);
+  }
   LossProblem problem = getProblem(head, spec);
   auto getCost = [&](const LossShape &shape) {
     return costOfChunks(head, shape, model ? &*model : nullptr);
@@ -178,8 +188,10 @@ LogicalResult ChunkLossPass::chunkLoss(CallOp loss, const LossChunkSpec &spec) {
   LossSolution solution = planLoss(problem);
   if (llvm::Error error = solution.verify(problem))
     return loss.emitError("loss-chunk: ") << toString(std::move(error));
-  if (solution.chunk.rows == 0)
+  if (solution.chunk.rows == 0) {
+    refused.insert(head.calls.begin(), head.calls.end());
     return stayWhole(solution.reason);
+  }
   report(loss,
          "loss-chunk: " +
              describe(head, spec.head == LossChunkSpec::Head::Blocks, solution),
@@ -199,6 +211,7 @@ void ChunkLossPass::runOnOperation() {
   }
   if (spec->mode == LossChunkSpec::Mode::Off || getLossChunk(module))
     return;
+  refused.clear();
   if (failed(readBounds()))
     return signalPassFailure();
   // All functions of an imported module compute the model's loss.
@@ -215,6 +228,14 @@ void ChunkLossPass::runOnOperation() {
                false);
     for (CallOp loss : losses)
       if (failed(chunkLoss(loss, *spec)))
+        return signalPassFailure();
+    // A cross entropy that has a teacher has taken its log-softmax.
+    SmallVector<CallOp> compared =
+        llvm::filter_to_vector(function.getOps<CallOp>(), [&](CallOp call) {
+          return comparesLogits(call) && !refused.contains(call);
+        });
+    for (CallOp softmax : compared)
+      if (failed(chunkLoss(softmax, *spec)))
         return signalPassFailure();
   }
   setLossChunk(module, lossChunk);

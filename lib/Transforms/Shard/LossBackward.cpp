@@ -31,30 +31,68 @@ static CallOp findSoftmaxBackward(Value logProbs) {
 }
 
 bool LossMatcher::matchBackward() {
-  CallOp backward = findSoftmaxBackward(logProbs);
-  if (!backward) {
+  const bool hasLabels = !!head.loss;
+  CallOp ofLabels = hasLabels ? findSoftmaxBackward(logProbs) : CallOp(),
+         ofTeacher = head.teacher ? findSoftmaxBackward(head.teacher->logProbs)
+                                  : CallOp();
+  if (hasLabels && !ofLabels)
     for (Operation *user : logProbs.getUsers())
       if (auto call = dyn_cast<CallOp>(user);
           call && call.getCallee() == "aten.nll_loss_backward.default")
         return fail("its backward pass is not that of a log-softmax");
+  if (!ofLabels && !ofTeacher)
     return true; // nothing is trained
-  }
-  if (typeOf(backward.getResult(0)).getElementType() != lossType)
-    return fail("its backward pass is not that of a log-softmax");
-  take(backward);
-  return matchFormGradient(getOperand(backward, "grad_output")) &&
-         matchLogitGradient(backward.getResult(0));
+  if ((hasLabels && !ofLabels) || (head.teacher && !ofTeacher))
+    return fail("it has no gradient of its labels, or none of its teacher");
+  auto takeBackward = [&](CallOp backward, Value of) {
+    if (typeOf(backward.getResult(0)).getElementType() !=
+        typeOf(of).getElementType())
+      return fail("its backward pass is not that of a log-softmax");
+    take(backward);
+    return true;
+  };
+  if (ofLabels && !(takeBackward(ofLabels, logProbs) &&
+                    matchFormGradient(getOperand(ofLabels, "grad_output"))))
+    return false;
+  if (ofTeacher &&
+      !(takeBackward(ofTeacher, head.teacher->logProbs) &&
+        matchTeacherGradient(getOperand(ofTeacher, "grad_output"))))
+    return false;
+  if (ofLabels && ofTeacher)
+    return matchBothBackward(ofLabels, ofTeacher);
+  Rest rest(head.logits);
+  return matchLogitGradient((ofLabels ? ofLabels : ofTeacher).getResult(0),
+                            rest);
 }
 
-/// Goes from the log-softmax's gradient to that of the product's result,
-/// through steps and slices in reverse.
-bool LossMatcher::matchLogitGradient(Value gradient) {
-  SmallVector<StringRef> steps = head.steps;
-  SmallVector<double> factors = head.factors;
-  SmallVector<CallOp> slices;
-  for (CallOp call : head.shapes)
+/// Matches the gradients of labels and teacher up to their sum, and from there
+/// on.
+bool LossMatcher::matchBothBackward(CallOp ofLabels, CallOp ofTeacher) {
+  Rest rest(head.logits), ofStudent(head.teacher->student);
+  Value one = reverseSteps(ofLabels.getResult(0), rest),
+        other = reverseSteps(ofTeacher.getResult(0), ofStudent);
+  auto sum = one.hasOneUse() ? dyn_cast<CallOp>(*one.user_begin()) : CallOp();
+  if (!sum || !other.hasOneUse() || *other.user_begin() != sum ||
+      sum.getCallee() != "aten.add.Tensor" || sum.getArgNames().size() != 2 ||
+      rest.steps.size() != head.teacher->common ||
+      ofStudent.steps.size() != head.teacher->common || !rest.slices.empty() ||
+      one.getType() != other.getType() ||
+      sum.getResult(0).getType() != one.getType())
+    return fail("the gradients of its labels and of its teacher are not added "
+                "where their logits part");
+  return matchLogitGradient(take(sum).getResult(0), rest);
+}
+
+LossMatcher::Rest::Rest(const LogitChain &chain)
+    : steps(chain.steps), factors(chain.factors), tanh(chain.tanh) {
+  for (CallOp call : chain.shapes)
     if (call.getCallee() == "aten.slice.Tensor" && !isReshape(call))
       slices.push_back(call);
+}
+
+/// Goes from a gradient through the steps and slices that it reverses.
+Value LossMatcher::reverseSteps(Value gradient, Rest &rest) {
+  auto &[steps, factors, slices, tanh] = rest;
   while (gradient.hasOneUse()) {
     auto call = dyn_cast<CallOp>(*gradient.user_begin());
     if (!call || call.getNumOperands() == 0 || call.getOperand(0) != gradient)
@@ -89,7 +127,14 @@ bool LossMatcher::matchLogitGradient(Value gradient) {
     }
     gradient = call.getResult(0);
   }
-  if (!steps.empty() || !slices.empty())
+  return gradient;
+}
+
+/// Goes from the log-softmax's gradient to that of the product's result,
+/// through steps and slices in reverse.
+bool LossMatcher::matchLogitGradient(Value gradient, Rest &rest) {
+  gradient = reverseSteps(gradient, rest);
+  if (!rest.steps.empty() || !rest.slices.empty())
     return fail("its backward pass is not that of its logits");
   return matchProducts(gradient);
 }
@@ -138,12 +183,15 @@ bool LossMatcher::matchProducts(Value gradient) {
 bool LossMatcher::findSeeds() {
   llvm::SmallSetVector<Operation *, 8> found;
   SmallVector<Value> reached;
-  for (Value gradient : {head.gradient, head.sumGradient})
+  for (Value gradient : {head.gradient, head.sumGradient,
+                         head.teacher ? head.teacher->gradient : Value()})
     if (gradient)
       reached.push_back(gradient);
   while (!reached.empty()) {
     Operation *op = reached.pop_back_val().getDefiningOp();
-    if (!op || op->isBeforeInBlock(head.loss) || !found.insert(op))
+    if (op && llvm::is_contained(head.dependants, op))
+      return fail("the gradient of the loss depends on its value");
+    if (!op || op->isBeforeInBlock(head.place) || !found.insert(op))
       continue;
     auto call = dyn_cast<CallOp>(op);
     bool mayMove = call ? !call.drawsRandomNumbers()

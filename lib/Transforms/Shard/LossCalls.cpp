@@ -85,6 +85,18 @@ Value fcdp::findTransposed(Value value) {
   return isTransposed ? value : Value();
 }
 
+Projection fcdp::readProjection(CallOp product) {
+  Projection read;
+  const bool hasBias = product.getCallee() == "aten.addmm.default";
+  read.hidden = getOperand(product, hasBias ? "mat1" : "self");
+  read.weight = findTransposed(getOperand(product, "mat2"));
+  read.bias = hasBias ? getOperand(product, "self") : Value();
+  for (StringRef scale : {"alpha", "beta"})
+    read.isScaled |=
+        product.getArgument(scale) && !isInteger(product, scale, 1);
+  return read;
+}
+
 std::optional<double> fcdp::getFactor(CallOp call) {
   Attribute other = call.getArgument("other");
   if (call.getNumOperands() != 1 || call.getArgNames().size() != 2)

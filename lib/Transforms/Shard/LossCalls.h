@@ -35,6 +35,16 @@ bool isSame(mlir::Value one, mlir::Value other);
 /// Returns the matrix that is transposed once in `value`, or null.
 mlir::Value findTransposed(mlir::Value value);
 
+/// The operands of a product with a transposed matrix.
+struct Projection {
+  mlir::Value hidden, weight, bias;
+  /// Whether the product or the bias has a factor.
+  bool isScaled = false;
+};
+/// Reads a call of aten.mm or aten.addmm. There is no weight if none is
+/// transposed.
+Projection readProjection(aten::CallOp product);
+
 /// Returns the number that the call multiplies or divides by, if it does only
 /// that.
 std::optional<double> getFactor(aten::CallOp call);

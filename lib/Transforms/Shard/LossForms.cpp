@@ -24,7 +24,7 @@ bool fcdp::picksLabels(CallOp call) {
 }
 
 bool LossHead::isGathered() const {
-  return CallOp(loss).getCallee() == "aten.gather.default";
+  return loss && CallOp(loss).getCallee() == "aten.gather.default";
 }
 
 bool LossMatcher::matchForm() {

@@ -11,10 +11,17 @@ using namespace fcdp;
 
 using aten::CallOp;
 
-bool LossHead::isSliced() const {
+bool LogitChain::isSliced() const {
   return llvm::any_of(shapes, [](CallOp call) {
     return call.getCallee() == "aten.slice.Tensor";
   });
+}
+
+/// Returns whether the call is a log-softmax over the classes of rows.
+bool LossMatcher::isLogSoftmax(CallOp softmax) {
+  auto half = dyn_cast_or_null<BoolAttr>(softmax.getArgument("half_to_float"));
+  const int64_t rank = typeOf(softmax.getResult(0)).getRank();
+  return rank >= 2 && isLastDim(softmax, rank) && half && !half.getValue();
 }
 
 bool LossMatcher::matchLogProbs() {
@@ -22,11 +29,9 @@ bool LossMatcher::matchLogProbs() {
   if (!softmax)
     return fail("its input is no log-softmax");
   take(softmax);
-  auto half = dyn_cast_or_null<BoolAttr>(softmax.getArgument("half_to_float"));
   head.logProbs = typeOf(logProbs);
-  if (head.logProbs.getRank() < 2 ||
-      !isLastDim(softmax, head.logProbs.getRank()) || !half ||
-      half.getValue() || !typeOf(head.labels).getElementType().isInteger(64))
+  if (!isLogSoftmax(softmax) ||
+      !typeOf(head.labels).getElementType().isInteger(64))
     return fail("its log-softmax is not over the classes of a matrix");
   lossType = head.logProbs.getElementType();
   return matchLogits(getOperand(softmax, "self"));
@@ -37,60 +42,97 @@ static bool isCopy(CallOp call) {
   return call.getCallee() == "aten.clone.default" && call.getNumOperands() == 1;
 }
 
-/// Goes from the log-softmax back to the product.
-bool LossMatcher::matchLogits(Value logits) {
-  const int64_t vocabulary = head.logProbs.getShape().back();
+/// Goes from a softmax back through steps and views. Returns the value from
+/// which they begin: the result of a product, in general.
+Value LossMatcher::followLogits(Value logits, LogitChain &chain,
+                                bool stopsAtUsers) {
+  const int64_t vocabulary = typeOf(logits).getShape().back();
   bool isF32 = false;
-  while (logits) {
-    auto call = logits.getDefiningOp<CallOp>();
-    if (!call)
-      return fail("its logits are not the result of a product");
-    if (llvm::is_contained({"aten.mm.default", "aten.addmm.default"},
-                           call.getCallee()))
-      return matchProduct(call);
+  while (auto call = logits.getDefiningOp<CallOp>()) {
     RankedTensorType type = typeOf(logits);
     if (type.getRank() == 0 || type.getShape().back() != vocabulary ||
-        call.getNumOperands() != 1)
-      return fail("'" + call.getCallee() + "' computes its logits");
-    take(call);
+        call.getNumOperands() != 1 || (stopsAtUsers && !logits.hasOneUse()))
+      break;
     StringRef scaling = getScaling(call);
     std::optional<double> factor = getFactor(call);
     std::optional<Slice> slice = readSlice(call, typeOf(call.getOperand(0)));
     if (!scaling.empty() && factor) {
-      head.steps.push_back(scaling);
-      head.factors.push_back(*factor);
-    } else if (call.getCallee() == "aten.tanh.default" && !tanh) {
-      head.steps.push_back("tanh");
-      tanh = logits;
+      chain.steps.push_back(scaling);
+      chain.factors.push_back(*factor);
+    } else if (call.getCallee() == "aten.tanh.default" && !chain.tanh) {
+      chain.steps.push_back("tanh");
+      chain.tanh = logits;
     } else if (isCastTo(call, Float32Type::get(call.getContext())) && !isF32 &&
                !typeOf(call.getOperand(0)).getElementType().isF64()) {
-      head.steps.push_back("cast");
+      chain.steps.push_back("cast");
       isF32 = true;
     } else if (isReshape(call) || isCopy(call) ||
                (slice && slice->dim != type.getRank() - 1)) {
-      head.shapes.push_back(call);
+      chain.shapes.push_back(call);
     } else {
-      return fail("'" + call.getCallee() + "' computes its logits");
+      break;
     }
+    chain.path.push_back(take(call));
     logits = call.getOperand(0);
   }
-  return fail("its logits are not the result of a product");
+  std::reverse(chain.steps.begin(), chain.steps.end());
+  std::reverse(chain.factors.begin(), chain.factors.end());
+  std::reverse(chain.shapes.begin(), chain.shapes.end());
+  std::reverse(chain.path.begin(), chain.path.end());
+  return logits;
+}
+
+static CallOp getProduct(Value value) {
+  CallOp call = getCall(value, "aten.mm.default");
+  return call ? call : getCall(value, "aten.addmm.default");
+}
+
+bool LossMatcher::failForLogits(Value logits) {
+  auto call = logits ? logits.getDefiningOp<CallOp>() : CallOp();
+  if (!call)
+    return fail("its logits are not the result of a product");
+  return fail("'" + call.getCallee() + "' computes its logits");
+}
+
+/// Goes from the log-softmax back to the product.
+bool LossMatcher::matchLogits(Value logits) {
+  if (logits)
+    logits = followLogits(logits, head.logits);
+  CallOp product = getProduct(logits);
+  return product ? matchProduct(product) : failForLogits(logits);
+}
+
+/// Returns the log-softmax, besides the cross entropy's, whose input is
+/// computed from the product, or null.
+CallOp LossMatcher::findComparison() {
+  SmallVector<Value> reached = {head.product};
+  while (!reached.empty())
+    for (Operation *user : reached.pop_back_val().getUsers()) {
+      auto call = dyn_cast<CallOp>(user);
+      if (!call || call.getNumOperands() != 1)
+        continue;
+      if (call.getCallee() == "aten._log_softmax.default" &&
+          !head.calls.contains(call))
+        return call;
+      if (isReshape(call) || isCopy(call) || !getScaling(call).empty() ||
+          call.getCallee() == "aten.tanh.default" ||
+          call.getCallee() == "aten._to_copy.default" ||
+          call.getCallee() == "aten.slice.Tensor")
+        reached.push_back(call.getResult(0));
+    }
+  return {};
 }
 
 bool LossMatcher::matchProduct(CallOp product) {
-  take(product);
-  std::reverse(head.steps.begin(), head.steps.end());
-  std::reverse(head.factors.begin(), head.factors.end());
-  std::reverse(head.shapes.begin(), head.shapes.end());
-  const bool hasBias = product.getCallee() == "aten.addmm.default";
-  head.hidden = getOperand(product, hasBias ? "mat1" : "self");
-  head.weight = findTransposed(getOperand(product, "mat2"));
-  head.bias = hasBias ? getOperand(product, "self") : Value();
+  head.product = take(product).getResult(0);
+  Projection projection = readProjection(product);
+  head.hidden = projection.hidden;
+  head.weight = projection.weight;
+  head.bias = projection.bias;
   if (!head.weight)
     return fail("its projection is not by a transposed matrix");
-  for (StringRef scale : {"alpha", "beta"})
-    if (product.getArgument(scale) && !isInteger(product, scale, 1))
-      return fail("its bias or its product has a factor");
+  if (projection.isScaled)
+    return fail("its bias or its product has a factor");
   modelType = typeOf(head.hidden).getElementType();
   const bool fitsBias =
       !head.bias || typeOf(head.bias) == RankedTensorType::get(

@@ -2,6 +2,7 @@
 
 #include "Shard/LossMatcher.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -9,9 +10,18 @@ using namespace fcdp;
 
 using aten::CallOp;
 
-std::string LossMatcher::match() {
-  if (matchForm() && checkReaders() && matchBackward() && checkTypes() &&
-      checkUsers() && checkOrder() && findSeeds())
+std::string LossMatcher::match(CallOp loss) {
+  bool isMatched;
+  if (comparesLogits(loss)) {
+    isMatched = matchTeacher(loss);
+  } else {
+    head.loss = loss;
+    isMatched = matchForm();
+    if (CallOp other = isMatched ? findComparison() : CallOp())
+      isMatched = matchTeacher(other);
+  }
+  if (isMatched && checkReaders() && matchBackward() && checkTypes() &&
+      checkUsers() && findPlace() && checkOrder() && findSeeds())
     return "";
   return reason;
 }
@@ -20,7 +30,8 @@ std::string LossMatcher::match() {
 /// log-probabilities.
 bool LossMatcher::checkReaders() {
   for (Operation *op : head.calls) {
-    if (op == head.loss || op == head.sums)
+    if (op == head.loss || op == head.sums || ofTeacher.contains(op) ||
+        (head.teacher && op == head.teacher->sum))
       continue;
     for (Operation *user : op->getUsers()) {
       auto call = dyn_cast<CallOp>(user);
@@ -48,8 +59,10 @@ bool LossMatcher::failForUser(Operation *user) {
 /// Checks that no other operation reads logits, log-probabilities, or their
 /// gradients.
 bool LossMatcher::checkUsers() {
-  Operation *ends[] = {head.loss, head.sums, head.gradHidden, head.gradWeight,
-                       head.gradBias};
+  Operation *ends[] = {
+      head.loss,       head.sums,
+      head.gradHidden, head.gradWeight,
+      head.gradBias,   head.teacher ? head.teacher->sum : CallOp()};
   for (Operation *op : head.calls) {
     if (llvm::is_contained(ends, op))
       continue;
@@ -77,17 +90,65 @@ bool LossMatcher::checkUsers() {
   return true;
 }
 
-/// Checks that all results may be computed where the loss is.
+/// Finds the place at which all operands are known: that of the cross entropy,
+/// or of the comparison with a teacher if that comes later. Operations between
+/// these places that depend on the first one move.
+bool LossMatcher::findPlace() {
+  head.place = head.loss;
+  if (!head.teacher)
+    return true;
+  Operation *sum = head.teacher->sum;
+  if (!head.loss) {
+    head.place = sum;
+    return true;
+  }
+  head.place = sum->isBeforeInBlock(head.loss) ? head.loss : sum;
+  Operation *first = head.place == sum ? CallOp(head.loss) : head.teacher->sum;
+  if (head.sums && head.sums->isBeforeInBlock(first))
+    first = head.sums;
+  llvm::DenseSet<Operation *> reached = {head.loss, sum, head.sums};
+  for (Operation *op = first->getNextNode(); op != head.place;
+       op = op->getNextNode()) {
+    if (llvm::none_of(op->getOperands(),
+                      [&](Value operand) {
+                        Operation *from = operand.getDefiningOp();
+                        return from && reached.contains(from);
+                      }) ||
+        head.calls.contains(op))
+      continue;
+    auto call = dyn_cast<CallOp>(op);
+    if (!call || call.drawsRandomNumbers())
+      return fail("an operation between its labels and its teacher depends on "
+                  "it");
+    reached.insert(op);
+    head.dependants.push_back(op);
+  }
+  return true;
+}
+
+/// Checks that all results may be computed at that place.
 bool LossMatcher::checkOrder() {
   if (head.sums)
     for (Operation *user : head.sums->getUsers())
-      if (user->isBeforeInBlock(head.loss))
+      if (user->isBeforeInBlock(head.place) &&
+          !llvm::is_contained(head.dependants, user))
         return fail("sums of its log-probabilities are used before it");
   return true;
 }
 
 /// Checks the types of all values that the chunked loss has as well.
 bool LossMatcher::checkTypes() {
+  auto has = [](CallOp call, Type type) {
+    return !call || call.getResult(0).getType() == type;
+  };
+  const bool fitsProducts =
+      has(head.gradHidden, head.hidden.getType()) &&
+      has(head.gradWeight, head.weight.getType()) &&
+      has(head.gradBias,
+          RankedTensorType::get({1, head.getVocabulary()}, modelType));
+  if (!head.loss || !fitsProducts)
+    return (fitsProducts && checkTeacherTypes()) ||
+           fail("its tensors are not of the types of a cross entropy");
   const ArrayRef<int64_t> shape = head.logProbs.getShape().drop_back();
   SmallVector<int64_t> column(shape);
   column.push_back(1);
@@ -96,9 +157,6 @@ bool LossMatcher::checkTypes() {
        byColumn = RankedTensorType::get(column, lossType),
        ofLoss = head.reduction == 0 ? byRow : one;
   Type integer = IntegerType::get(one.getContext(), 64);
-  auto has = [](CallOp call, Type type) {
-    return !call || call.getResult(0).getType() == type;
-  };
   auto isByRow = [&](Value value) {
     return !value || value.getType() == byRow || value.getType() == byColumn;
   };
@@ -112,13 +170,10 @@ bool LossMatcher::checkTypes() {
                 (!head.gradient || head.gradient.getType() == ofLoss);
   fits = fits && isByRow(head.sumGradient) &&
          isByRow(head.sums ? head.sums.getResult(0) : Value()) &&
-         has(head.gradHidden, head.hidden.getType()) &&
-         has(head.gradWeight, head.weight.getType()) &&
-         has(head.gradBias,
-             RankedTensorType::get({1, head.getVocabulary()}, modelType));
+         (!head.teacher || checkTeacherTypes());
   return fits || fail("its tensors are not of the types of a cross entropy");
 }
 
 std::string fcdp::matchLossHead(CallOp loss, LossHead &head) {
-  return LossMatcher(loss, head).match();
+  return LossMatcher(head).match(loss);
 }

@@ -16,10 +16,16 @@ using namespace fcdp;
 using aten::CallOp;
 
 /// Moves the operations that compute the gradients of the loss before it, and
-/// replaces the ones with which the backward pass begins.
-static void moveSeeds(LossHead &head) {
+/// replaces the ones with which the backward pass begins. Operations that
+/// depend on the loss move after it.
+static void moveOperations(LossHead &head) {
+  Operation *last = head.place;
+  for (Operation *op : head.dependants) {
+    op->moveAfter(last);
+    last = op;
+  }
   for (Operation *op : head.seeds) {
-    op->moveBefore(head.loss);
+    op->moveBefore(head.place);
     auto call = dyn_cast<CallOp>(op);
     if (!call || call.getCallee() != "aten.ones_like.default")
       continue;
@@ -31,7 +37,10 @@ static void moveSeeds(LossHead &head) {
                      .literal("dtype", TypeAttr::get(type.getElementType()))
                      .create(type)
                      .getResult(0);
-    for (Value *gradient : {&head.gradient, &head.sumGradient})
+    SmallVector<Value *> gradients = {&head.gradient, &head.sumGradient};
+    if (head.teacher)
+      gradients.push_back(&head.teacher->gradient);
+    for (Value *gradient : gradients)
       if (*gradient == call.getResult(0))
         *gradient = ones;
     call.getResult(0).replaceAllUsesWith(ones);
@@ -39,10 +48,36 @@ static void moveSeeds(LossHead &head) {
   }
 }
 
+static LossShape::Teacher getTeacherShape(const LossHead &head) {
+  LossShape::Teacher shape;
+  if (!head.teacher)
+    return shape;
+  const LossTeacher &teacher = *head.teacher;
+  auto has = [](ArrayRef<StringRef> steps, StringRef step) {
+    return llvm::is_contained(steps, step);
+  };
+  ArrayRef<StringRef> steps = teacher.student.steps,
+                      common = steps.take_front(teacher.common),
+                      own = steps.drop_front(teacher.common);
+  RankedTensorType hidden = typeOf(teacher.hidden);
+  shape.exists = true;
+  shape.hasLabels = !!head.loss;
+  shape.hidden = teacher.weight ? hidden.getDimSize(1) : 0;
+  shape.modelBytes = hidden.getElementTypeBitWidth() / 8;
+  shape.isCast = has(teacher.logits.steps, "cast");
+  shape.hasTanh = has(teacher.logits.steps, "tanh");
+  shape.isCommonCast = has(common, "cast");
+  shape.isStudentCast = has(own, "cast");
+  shape.hasStudentTanh = has(own, "tanh");
+  shape.skipsInfinite = !!teacher.isInfinite;
+  return shape;
+}
+
 LossShape fcdp::getChunkedShape(const LossHead &head, const LossChunk &chunk) {
   return aten::getLossShape(
-      typeOf(head.hidden), head.getVocabulary(), head.steps, chunk.rows,
-      {!!head.gradHidden, !!head.gradWeight, !!head.gradBias}, chunk.block);
+      typeOf(head.hidden), head.getVocabulary(), head.logits.steps, chunk.rows,
+      {!!head.gradHidden, !!head.gradWeight, !!head.gradBias}, chunk.block,
+      getTeacherShape(head));
 }
 
 namespace {
@@ -50,14 +85,40 @@ namespace {
 struct LossArguments {
   Value labels, gradient, sumGradient;
   int64_t reduction = 0;
+  /// The teacher's logits or hidden states, and the gradient of the student's
+  /// log-probabilities beside its probabilities.
+  Value teacher = {}, teacherGradient = {};
 };
 } // namespace
+
+/// Adds the literals that only a loss with a teacher has.
+static void addTeacher(CallBuilder &call, const LossTeacher &teacher,
+                       OpBuilder &builder) {
+  ArrayRef<StringRef> steps = teacher.student.steps;
+  auto scales = [](StringRef step) { return step == "div" || step == "mul"; };
+  const size_t factors =
+      llvm::count_if(steps.take_front(teacher.common), scales);
+  auto join = [&](ArrayRef<StringRef> words) {
+    return builder.getStringAttr(llvm::join(words, " "));
+  };
+  call.integer("common", teacher.common)
+      .literal("student_steps", join(steps.drop_front(teacher.common)))
+      .literal("student_factors",
+               builder.getF64ArrayAttr(
+                   ArrayRef(teacher.student.factors).drop_front(factors)))
+      .literal("teacher_steps", join(teacher.logits.steps))
+      .literal("teacher_factors",
+               builder.getF64ArrayAttr(teacher.logits.factors))
+      .literal("terms", builder.getStringAttr(teacher.terms))
+      .boolean("skip_infinite", !!teacher.isInfinite)
+      .boolean("by_row", teacher.isByRow);
+}
 
 /// Creates a call for these labels, one for each row of the product.
 static CallOp createCall(const LossHead &head, const LossShape &shape,
                          const LossArguments &given) {
-  CallOp loss = head.loss;
-  OpBuilder builder(loss);
+  OpBuilder builder(head.place);
+  const LossTeacher *teacher = head.teacher ? &*head.teacher : nullptr;
   const int64_t workspace = LossWorkspace(shape).bytes;
   SmallVector<Type> types;
   SmallVector<int64_t> undefined;
@@ -73,23 +134,35 @@ static CallOp createCall(const LossHead &head, const LossShape &shape,
   Type element = head.logProbs.getElementType();
   auto one = RankedTensorType::get({}, element);
   auto byRow = RankedTensorType::get(shape.rows, element);
-  add(given.reduction == 0 ? byRow : one);
-  add(one);
+  add(!head.loss ? Type() : given.reduction == 0 ? byRow : one);
+  add(head.loss ? one : Type());
   add(head.sums ? byRow : Type());
   for (CallOp call : {head.gradHidden, head.gradWeight, head.gradBias})
     add(typeOfResult(call));
   add(RankedTensorType::get({workspace},
                             builder.getIntegerType(8, /*isSigned=*/false)));
-  CallBuilder call(builder, loss.getLoc(), aten::kChunkedLoss);
+  if (teacher) {
+    Type ofStudent = teacher->getType().getElementType();
+    add(teacher->isByRow ? RankedTensorType::get(shape.rows, ofStudent)
+                         : RankedTensorType::get({}, ofStudent));
+  }
+  CallBuilder call(builder, head.place->getLoc(),
+                   teacher ? aten::kChunkedDistillation : aten::kChunkedLoss);
   call.tensor("hidden", head.hidden)
       .tensor("weight", head.weight)
       .tensor("bias", head.bias)
       .tensor("labels", given.labels)
       .tensor("gradient", given.gradient)
-      .tensor("sum_gradient", given.sumGradient)
-      .integer("rows", shape.chunk)
-      .literal("steps", builder.getStringAttr(llvm::join(head.steps, " ")))
-      .literal("factors", builder.getF64ArrayAttr(head.factors))
+      .tensor("sum_gradient", given.sumGradient);
+  if (teacher)
+    call.tensor("teacher", given.teacher)
+        .tensor("teacher_weight", teacher->weight)
+        .tensor("teacher_bias", teacher->bias)
+        .tensor("teacher_gradient", given.teacherGradient);
+  call.integer("rows", shape.chunk)
+      .literal("steps",
+               builder.getStringAttr(llvm::join(head.logits.steps, " ")))
+      .literal("factors", builder.getF64ArrayAttr(head.logits.factors))
       .integer("reduction", given.reduction);
   if (head.isGathered())
     call.literal("ignore_index", builder.getUnitAttr());
@@ -102,6 +175,8 @@ static CallOp createCall(const LossHead &head, const LossShape &shape,
       .integer("workspace", workspace);
   if (shape.block != 0)
     call.integer("block", shape.block);
+  if (teacher)
+    addTeacher(call, *teacher, builder);
   return call.create(types, undefined);
 }
 
@@ -113,8 +188,10 @@ static void eraseCalls(LossHead &head) {
     return other->isBeforeInBlock(one);
   });
   SmallVector<Operation *> views;
-  for (Operation *user : head.weight.getUsers())
-    views.push_back(user);
+  for (Value weight :
+       {head.weight, head.teacher ? head.teacher->weight : Value()})
+    if (weight)
+      llvm::append_range(views, weight.getUsers());
   for (Operation *op : calls)
     op->erase();
   for (size_t i = 0; i < views.size(); ++i)
@@ -139,18 +216,73 @@ static void replaceGradients(const LossHead &head, CallOp made) {
           aten::getLossReturn(made, which));
 }
 
+/// Computes the operands of a loss with a teacher.
+static void addTeacherArguments(const LossHead &head, LossArguments &given) {
+  if (!head.teacher)
+    return;
+  const LossTeacher &teacher = *head.teacher;
+  OpBuilder builder(head.place);
+  LossRows rows(head, builder, head.place->getLoc());
+  given.teacher = teacher.hidden;
+  // Given logits have the rows of the product. An operator may leave gaps.
+  if (!teacher.weight) {
+    SmallVector<int64_t> shape = {head.getRows(), head.getVocabulary()};
+    given.teacher = teacher.hidden.getDefiningOp<CallOp>()
+                        ? rows.reshape(teacher.hidden, shape)
+                        : rows.view(teacher.hidden, shape);
+  }
+  Value gradient = teacher.gradient;
+  if (!gradient)
+    return;
+  if (teacher.isMean)
+    gradient = CallBuilder(builder, head.place->getLoc(), "aten.div.Scalar")
+                   .tensor("self", gradient)
+                   .integer("other", teacher.getType().getNumElements())
+                   .create(gradient.getType())
+                   .getResult(0);
+  if (teacher.isByRow)
+    gradient = rows.reshape(gradient, head.getRows());
+  given.teacherGradient =
+      teacher.negatesGradient ? rows.negate(gradient) : gradient;
+}
+
+/// Replaces the sum of a teacher's terms.
+static void replaceDivergence(const LossHead &head, CallOp made) {
+  if (!head.teacher)
+    return;
+  const LossTeacher &teacher = *head.teacher;
+  OpBuilder builder(head.place);
+  Value sum = aten::getLossReturn(made, aten::LossReturn::Divergence),
+        old = CallOp(teacher.sum).getResult(0);
+  if (teacher.isMean)
+    sum = CallBuilder(builder, head.place->getLoc(), "aten.div.Scalar")
+              .tensor("self", sum)
+              .integer("other", teacher.getType().getNumElements())
+              .create(sum.getType())
+              .getResult(0);
+  if (teacher.isByRow)
+    sum = LossRows(head, builder, head.place->getLoc())
+              .view(sum, typeOf(old).getShape());
+  old.replaceAllUsesWith(sum);
+}
+
 /// Rewrites a loss that has one label for each row of the product.
-static void rewriteWhole(LossHead &head, const LossShape &shape) {
-  CallOp made = createCall(
-      head, shape,
-      {head.labels, head.gradient, head.sumGradient, head.reduction});
+static CallOp rewriteWhole(LossHead &head, const LossShape &shape) {
+  LossArguments given = {head.labels, head.gradient, head.sumGradient,
+                         head.reduction};
+  addTeacherArguments(head, given);
+  CallOp made = createCall(head, shape, given);
   replaceGradients(head, made);
+  replaceDivergence(head, made);
+  if (!head.loss)
+    return made;
   if (head.sums)
     head.sums.getResult(0).replaceAllUsesWith(
         aten::getLossReturn(made, aten::LossReturn::RowSums));
   for (auto [from, to] :
        llvm::zip_equal(head.loss.getResults(), made.getResults().take_front(2)))
     from.replaceAllUsesWith(to);
+  return made;
 }
 
 /// Returns the class -100 for each row that is ignored, and 0 for others.
@@ -215,9 +347,9 @@ static Value getRowGradient(const LossHead &head, LossRows &rows,
 
 /// Rewrites a loss as one loss for each row of the product, which is reduced
 /// afterwards. Rows that slices leave out have no gradient.
-static void rewriteByRows(LossHead &head, const LossShape &shape) {
+static CallOp rewriteByRows(LossHead &head, const LossShape &shape) {
   CallOp loss = head.loss;
-  OpBuilder builder(loss);
+  OpBuilder builder(head.place);
   LossRows rows(head, builder, loss.getLoc());
   const bool isGathered = head.isGathered();
   Value classes = isGathered ? Value() : getRowClasses(head, builder);
@@ -233,8 +365,10 @@ static void rewriteByRows(LossHead &head, const LossShape &shape) {
     given.sumGradient = rows.toProduct(
         head.negatesSums ? rows.negate(gradient) : gradient, /*fill=*/0);
   }
+  addTeacherArguments(head, given);
   CallOp made = createCall(head, shape, given);
   replaceGradients(head, made);
+  replaceDivergence(head, made);
   if (head.sums) {
     Value sums =
         rows.toLoss(aten::getLossReturn(made, aten::LossReturn::RowSums));
@@ -248,12 +382,13 @@ static void rewriteByRows(LossHead &head, const LossShape &shape) {
     Value picked = head.negatesPicked ? losses : rows.negate(losses);
     Value old = loss.getResult(0);
     old.replaceAllUsesWith(rows.reshape(picked, typeOf(old).getShape()));
-    return;
+    return made;
   }
   Value logProbs = rows.reshape(rows.negate(losses), {rows.getShape()[0], 1});
   CallOp reduced =
       reduceRows(head, builder, logProbs, classes, loss.getResult(0).getType());
   loss->replaceAllUsesWith(reduced);
+  return made;
 }
 
 /// Returns whether the loss has one label, and one sum, for each row of the
@@ -262,7 +397,7 @@ static bool isByProductRow(const LossHead &head) {
   auto isVector = [](Value value) {
     return !value || typeOf(value).getRank() == 1;
   };
-  return !head.isGathered() && !head.isSliced() && !head.negatesSums &&
+  return !head.isGathered() && !head.logits.isSliced() && !head.negatesSums &&
          isVector(head.sumGradient) &&
          isVector(head.sums ? CallOp(head.sums).getResult(0) : Value());
 }
@@ -270,20 +405,21 @@ static bool isByProductRow(const LossHead &head) {
 double fcdp::costOfChunks(const LossHead &head, const LossShape &shape,
                           const CostModel *model) {
   // A cost depends on types alone.
-  CallOp call = createCall(
-      head, shape,
-      {head.labels, head.gradient, head.sumGradient, head.reduction});
+  LossArguments given = {head.labels, head.gradient, head.sumGradient,
+                         head.reduction};
+  if (head.teacher)
+    given.teacher = head.teacher->hidden;
+  CallOp call = createCall(head, shape, given);
   double cost = costOfRecomputing(call, model);
   call.erase();
   return cost;
 }
 
-void fcdp::rewriteLoss(LossHead &head, const LossChunk &chunk) {
-  moveSeeds(head);
+CallOp fcdp::rewriteLoss(LossHead &head, const LossChunk &chunk) {
+  moveOperations(head);
   LossShape shape = getChunkedShape(head, chunk);
-  if (isByProductRow(head))
-    rewriteWhole(head, shape);
-  else
-    rewriteByRows(head, shape);
+  CallOp made = isByProductRow(head) ? rewriteWhole(head, shape)
+                                     : rewriteByRows(head, shape);
   eraseCalls(head);
+  return made;
 }

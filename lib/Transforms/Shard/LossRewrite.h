@@ -16,7 +16,7 @@ LossShape getChunkedShape(const LossHead &head, const LossChunk &chunk);
 double costOfChunks(const LossHead &head, const LossShape &shape,
                     const CostModel *model);
 
-/// Replaces all calls of the loss.
-void rewriteLoss(LossHead &head, const LossChunk &chunk);
+/// Replaces all calls of the loss. Returns the one that computes it.
+aten::CallOp rewriteLoss(LossHead &head, const LossChunk &chunk);
 
 } // namespace fcdp

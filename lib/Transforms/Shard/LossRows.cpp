@@ -68,24 +68,28 @@ static void addSlice(CallBuilder &call, CallOp of) {
 }
 
 Value LossRows::toLoss(Value rows) {
-  for (CallOp call : head.shapes) {
+  // Logits may have no copy after a slice, because a cast makes one.
+  bool hasGaps = false;
+  for (CallOp call : head.logits.shapes) {
     ArrayRef<int64_t> shape = typeOf(call.getResult(0)).getShape().drop_back();
     if (isSlice(call)) {
       CallBuilder slice(builder, location, "aten.slice.Tensor");
       slice.tensor("self", rows);
       addSlice(slice, call);
       rows = slice.create(withShape(rows, shape)).getResult(0);
+      hasGaps = true;
     } else if (isReshape(call)) {
-      rows = view(rows, shape);
+      rows = hasGaps ? reshape(rows, shape) : view(rows, shape);
     } else {
       rows = copy(rows);
+      hasGaps = false;
     }
   }
   return rows;
 }
 
 Value LossRows::toProduct(Value rows, int64_t fill) {
-  for (CallOp call : llvm::reverse(head.shapes)) {
+  for (CallOp call : llvm::reverse(head.logits.shapes)) {
     ArrayRef<int64_t> shape = typeOf(call.getOperand(0)).getShape().drop_back();
     if (!isSlice(call)) {
       rows = view(rows, shape);

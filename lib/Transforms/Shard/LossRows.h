@@ -27,6 +27,7 @@ public:
   /// Returns a vector of the product's rows from numbers of the loss's rows.
   /// Rows that slices leave out have the number `fill`.
   mlir::Value toProduct(mlir::Value rows, int64_t fill);
+  mlir::Value view(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   /// Returns the value in another shape. It is copied first, because its
   /// memory may have gaps.
   mlir::Value reshape(mlir::Value value, llvm::ArrayRef<int64_t> shape);
@@ -34,7 +35,6 @@ public:
   mlir::Value expand(mlir::Value number, llvm::ArrayRef<int64_t> shape);
 
 private:
-  mlir::Value view(mlir::Value value, llvm::ArrayRef<int64_t> shape);
   mlir::Value copy(mlir::Value value);
 
   const LossHead &head;

@@ -137,12 +137,32 @@ class Float16(nn.Module):
         self.body = body.to(torch.float16)
 
     def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        body = self.body
-        x = body.wte(ids) + body.wpe(torch.arange(ids.shape[1], device=ids.device))
-        for block in body.blocks:
-            x = block(x)
-        logits = body.lm_head(body.ln_f(x)).float()
-        return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return F.cross_entropy(gpt_logits(self.body, ids).float().flatten(0, 1), labels.flatten())
+
+
+def gpt_logits(body: Any, ids: torch.Tensor) -> torch.Tensor:
+    x = body.wte(ids) + body.wpe(torch.arange(ids.shape[1], device=ids.device))
+    for block in body.blocks:
+        x = block(x)
+    return body.lm_head(body.ln_f(x))
+
+
+class Distilled(nn.Module):
+    """A GPT that learns from labels and from a frozen GPT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = gpt()
+        example = _gpt_example()
+        config = example.GPTConfig(VOCABULARY, context=TIME, layers=1, heads=2, width=32, tied_head=False)
+        self.teacher = example.GPT(config).requires_grad_(False)
+
+    def forward(self, ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            target = F.softmax(gpt_logits(self.teacher, ids) / 2, -1)
+        logits = gpt_logits(self.body, ids)
+        divergence = F.kl_div(F.log_softmax(logits / 2, -1), target, reduction="batchmean") * 4 / ids.shape[1]
+        return 0.5 * F.cross_entropy(logits.flatten(0, 1), labels.flatten()) + 0.5 * divergence
 
 
 class TinyParams(nn.Module):
@@ -347,6 +367,7 @@ MODELS = {
     "gpt_bf16": Entry(lambda: gpt().to(torch.bfloat16), token_inputs),
     "gpt_f16": Entry(lambda: Float16(gpt()), token_inputs),
     "gpt_autocast": Entry(lambda: Autocast(gpt()), token_inputs),
+    "gpt_distilled": Entry(Distilled, token_inputs),
     "tiny_params": Entry(TinyParams, vector_inputs),
     "packed": Entry(Packed, packed_inputs),
     "mlp_dropout": Entry(MlpDropout, vector_inputs),

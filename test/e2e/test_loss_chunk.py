@@ -98,6 +98,37 @@ def test_planned_is_measured(tmp_path: Path) -> None:
     assert read_plan(step)["planned"]["device_bytes"] <= bound
 
 
+class Deep(nn.Module):
+    """Blocks whose values need much more memory than logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(64, 32)
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(32, 128), nn.GELU(), nn.Linear(128, 32)) for _ in range(6))
+        self.head = nn.Linear(32, 64)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids)
+        for block in self.blocks:
+            x = x + block(x)
+        return F.cross_entropy(self.head(x).flatten(0, 1), ids.flatten())
+
+
+def test_auto_knows_what_is_recomputed(tmp_path: Path) -> None:
+    """The whole loss fits the memory of a step that recomputes blocks, but not beside the values of all blocks."""
+    archive, step = tmp_path / "deep.pt2", tmp_path / "deep.so"
+    fcdp.export(Deep(), {"ids": torch.randint(64, (4, 256))}, archive)
+    planned = {}
+    for remat in ("none", "unit"):
+        tool(*compile_command(Config("deep", 1, 1, "zero3", remat=remat), archive, step))
+        planned[remat] = read_plan(step)["planned"]["device_bytes"]
+    assert planned["unit"] < planned["none"] / 2
+    config = Config("deep", 1, 1, "zero3", remat="unit", loss_chunk="auto", device_memory=planned["unit"])
+    tool(*compile_command(config, archive, step))
+    assert "fcdp::chunked_" not in tool(BIN / "fcdp-compile", step, "--emit=plan-json")
+    assert read_plan(step)["planned"]["device_bytes"] == planned["unit"]
+
+
 def cross_entropy(**options):
     return lambda z, y, w: F.cross_entropy(z.flatten(0, 1), y.flatten(), **options)
 

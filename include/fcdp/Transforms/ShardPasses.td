@@ -91,7 +91,8 @@ def ChunkLossPass : FcdpPass<"fcdp-chunk-loss"> {
     computed in chunks if its logits decide the peak of the results of operators, or if
     the whole does not fit `device-memory` or the cluster's devices beside sharded
     states. Chunks are then as small as pays: the gradient of the weight is read and
-    written once for each. This estimate does not know what is recomputed.
+    written once for each. Values that `remat` will recompute do not count: they are
+    chosen in copies of the step, with the whole loss and with one in chunks.
 
     In a model in bf16 or f16 with log-probabilities in f32, that gradient may also be
     computed by blocks of classes after the chunks, each from all rows, with its logits
@@ -131,8 +132,8 @@ def ChunkLossPass : FcdpPass<"fcdp-chunk-loss"> {
     ```
   }];
   let options = [
-    LossChunk, Nodes, RanksPerNode, Optimizer, Master, ClusterFile, ProfileFile,
-    DeviceMemory
+    LossChunk, Nodes, RanksPerNode, Optimizer, Group, Master, ReduceType, Remat,
+    ClusterFile, ProfileFile, DeviceMemory
   ];
 }
 

@@ -35,3 +35,20 @@ void fcdp::measureLossPeaks(LossProblem &problem, func::FuncOp function,
       problem.atLoss = besides + results;
   }
 }
+
+void fcdp::measureRecomputedPeaks(LossProblem &problem, func::FuncOp whole,
+                                  Operation *loss, int64_t workspace) {
+  problem.wholePeak = problem.otherPeak = 0;
+  auto function = loss->getParentOfType<func::FuncOp>();
+  for (auto [op, inUse] :
+       llvm::zip_equal(function.front(), measureActivations(function))) {
+    int64_t besides = &op == loss ? inUse - workspace : inUse;
+    problem.otherPeak = std::max(problem.otherPeak, besides);
+    if (&op == loss)
+      problem.atLoss = besides;
+  }
+  for (int64_t inUse : measureActivations(whole))
+    problem.wholePeak = std::max(problem.wholePeak, inUse);
+  // Under a bound, less may be recomputed where no logits are kept.
+  problem.wholePeak = std::max(problem.wholePeak, problem.otherPeak);
+}

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "Options/ClusterOption.h"
-#include "Options/OptimizerChoice.h"
+#include "Recompute/RematDecision.h"
 #include "Verify/VerifyPhase.h"
-#include "fcdp/Planning/Layout/BucketOptions.h"
-#include "fcdp/Planning/Recompute/Rematerialization.h"
 #include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/Options/PrecisionSpec.h"
-#include "fcdp/Transforms/Options/RematSpec.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
@@ -34,13 +31,9 @@ public:
 
 private:
   FailureOr<std::optional<CostModel>> getModel();
-  LogicalResult readBuckets(func::FuncOp step);
-  LogicalResult decide(func::FuncOp step, const RematSpec &spec);
+  LogicalResult decide(func::FuncOp step, const RematSpec &spec,
+                       const RematDecision &decision);
 
-  /// The options and updates that decide which parameters of a unit will share
-  /// a bucket.
-  BucketOptions buckets;
-  UpdateByParameter updates;
   std::optional<Cluster> described;
 };
 } // namespace
@@ -63,32 +56,42 @@ FailureOr<std::optional<CostModel>> DecideRematPass::getModel() {
   return std::optional(CostModel(*given));
 }
 
-LogicalResult DecideRematPass::readBuckets(func::FuncOp step) {
-  llvm::Expected<Type> reduce = parseReduceType(reduceType, &getContext());
+FailureOr<RematDecision> RematDecision::create(func::FuncOp step,
+                                               StringRef optimizer,
+                                               StringRef group,
+                                               StringRef reduceType) {
+  RematDecision decision;
+  llvm::Expected<Type> reduce = parseReduceType(reduceType, step.getContext());
   if (!reduce)
-    return getOperation().emitError("reduce-dtype: ")
+    return step->getParentOfType<ModuleOp>().emitError("reduce-dtype: ")
            << toString(reduce.takeError());
-  buckets.reduce = *reduce;
+  decision.buckets.reduce = *reduce;
   FailureOr<UpdateByParameter> chosen =
       chooseOptimizers(step, optimizer, group);
   if (failed(chosen))
     return failure();
-  updates = std::move(*chosen);
-  return success();
+  decision.updates = std::move(*chosen);
+  return decision;
 }
 
-LogicalResult DecideRematPass::decide(func::FuncOp step,
-                                      const RematSpec &spec) {
-  FailureOr<std::optional<CostModel>> model = getModel();
-  if (failed(model))
-    return failure();
+llvm::Expected<Rematerialization>
+RematDecision::decide(func::FuncOp step, const RematSpec &spec,
+                      const CostModel *model) const {
   auto kindOf = [&](ParameterOp parameter, Type wire, Type gradient) {
     return makeBucketKind(parameter, wire, gradient,
                           updates.lookup(parameter.getSymNameAttr()).optimizer,
                           buckets);
   };
-  llvm::Expected<Rematerialization> decided = decideRematerialization(
-      step, spec.budget, *model ? &**model : nullptr, kindOf);
+  return decideRematerialization(step, spec.budget, model, kindOf);
+}
+
+LogicalResult DecideRematPass::decide(func::FuncOp step, const RematSpec &spec,
+                                      const RematDecision &decision) {
+  FailureOr<std::optional<CostModel>> model = getModel();
+  if (failed(model))
+    return failure();
+  llvm::Expected<Rematerialization> decided =
+      decision.decide(step, spec, *model ? &**model : nullptr);
   if (!decided)
     return step.emitError() << toString(decided.takeError());
   if (spec.budget && decided->keptBytes > *spec.budget)
@@ -112,9 +115,7 @@ LogicalResult DecideRematPass::decide(func::FuncOp step,
   return success();
 }
 
-/// Turns the model's checkpoint regions into choices. Earlier choices take
-/// precedence.
-static void chooseCheckpointed(func::FuncOp step) {
+void fcdp::chooseCheckpointed(func::FuncOp step) {
   for (aten::CallOp call : findCheckpointed(step))
     if (!getRecompute(call))
       setRecompute(call, true);
@@ -143,10 +144,12 @@ void DecideRematPass::runOnOperation() {
       removeCheckpointRegion(call);
   if (spec->mode == RematSpec::Mode::None || getRemat(module))
     return;
-  if (failed(readBuckets(steps->front())))
+  FailureOr<RematDecision> decision =
+      RematDecision::create(steps->front(), optimizer, group, reduceType);
+  if (failed(decision))
     return signalPassFailure();
   for (func::FuncOp step : *steps)
-    if (failed(decide(step, *spec)))
+    if (failed(decide(step, *spec, *decision)))
       return signalPassFailure();
   setRemat(module, remat);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "Recompute/RematDecision.h"
 #include "Verify/VerifyPhase.h"
 #include "fcdp/Planning/Recompute/Rematerialization.h"
 
@@ -51,7 +52,7 @@ static void recompute(const Recomputed &place, IRMapping &mapping) {
     removeRecompute(builder.clone(*op, mapping));
 }
 
-static LogicalResult recompute(func::FuncOp step) {
+LogicalResult fcdp::recomputeChosen(func::FuncOp step) {
   if (failed(checkChoices(step)))
     return failure();
   SmallVector<Recomputed> places = placeRecomputed(step, isChosen);
@@ -81,6 +82,6 @@ void RematPass::runOnOperation() {
   if (failed(steps))
     return signalPassFailure();
   for (func::FuncOp step : *steps)
-    if (failed(recompute(step)))
+    if (failed(recomputeChosen(step)))
       return signalPassFailure();
 }

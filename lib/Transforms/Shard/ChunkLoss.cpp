@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "Options/ClusterOption.h"
+#include "Recompute/RematDecision.h"
 #include "Shard/LossHead.h"
 #include "Shard/LossRewrite.h"
 #include "Verify/VerifyPhase.h"
@@ -14,6 +15,7 @@
 
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -38,13 +40,21 @@ public:
 
 private:
   LogicalResult readBounds();
-  LossProblem getProblem(const LossHead &head, const LossChunkSpec &spec) const;
+  LogicalResult readRemat();
+  FailureOr<LossProblem> getProblem(const LossHead &head,
+                                    const LossChunkSpec &spec) const;
+  bool recomputes(func::FuncOp function) const;
+  LogicalResult recompute(func::FuncOp function) const;
+  LogicalResult measureRecomputed(LossProblem &problem,
+                                  const LossHead &head) const;
   LogicalResult chunkLoss(CallOp loss, const LossChunkSpec &spec);
 
   std::optional<Cluster> described;
   std::optional<CostModel> model;
   std::optional<int64_t> budget;
   int64_t states = 0;
+  RematSpec rematSpec;
+  std::optional<RematDecision> rematDecision;
   /// Calls of losses that stay whole.
   llvm::DenseSet<Operation *> refused;
 };
@@ -120,8 +130,89 @@ LogicalResult ChunkLossPass::readBounds() {
   return success();
 }
 
-LossProblem ChunkLossPass::getProblem(const LossHead &head,
-                                      const LossChunkSpec &spec) const {
+/// Reads the options of recomputation. `auto` may recompute all that `unit`
+/// does.
+LogicalResult ChunkLossPass::readRemat() {
+  ModuleOp module = getOperation();
+  llvm::Expected<RematSpec> spec = parseRemat(remat);
+  if (!spec)
+    return module.emitError("remat: ") << toString(spec.takeError());
+  rematSpec = *spec;
+  rematDecision.reset();
+  if (rematSpec.mode == RematSpec::Mode::None)
+    return success();
+  FailureOr<SmallVector<func::FuncOp>> steps = requireSteps(module);
+  if (failed(steps))
+    return failure();
+  FailureOr<RematDecision> decision =
+      RematDecision::create(steps->front(), optimizer, group, reduceType);
+  if (failed(decision))
+    return failure();
+  rematDecision = std::move(*decision);
+  return success();
+}
+
+/// Returns whether the backward pass will recompute values.
+bool ChunkLossPass::recomputes(func::FuncOp function) const {
+  if (function == findEvaluation(function->getParentOfType<ModuleOp>()))
+    return false;
+  return rematDecision || !findCheckpointed(function).empty() ||
+         llvm::any_of(function.getOps<CallOp>(), [](CallOp call) {
+           return getRecompute(call).value_or(false);
+         });
+}
+
+/// Recomputes values as later passes will.
+LogicalResult ChunkLossPass::recompute(func::FuncOp function) const {
+  chooseCheckpointed(function);
+  if (rematDecision) {
+    llvm::Expected<Rematerialization> decided =
+        rematDecision->decide(function, rematSpec, model ? &*model : nullptr);
+    if (!decided)
+      return function.emitError() << toString(decided.takeError());
+    for (CallOp call : decided->calls)
+      setRecompute(call, true);
+  }
+  return recomputeChosen(function);
+}
+
+/// Measures peaks in copies of the function in which values are recomputed,
+/// with the whole loss and with one in chunks.
+LogicalResult ChunkLossPass::measureRecomputed(LossProblem &problem,
+                                               const LossHead &head) const {
+  auto function = head.place->getParentOfType<func::FuncOp>();
+  Operation *anchor =
+      head.loss ? CallOp(head.loss) : head.teacher->logProbs.getDefiningOp();
+  auto index = std::distance(function.front().begin(), Block::iterator(anchor));
+  OpBuilder builder(function);
+  auto copy = [&](StringRef name) {
+    auto made = cast<func::FuncOp>(builder.clone(*function));
+    made.setSymName((function.getSymName() + name).str());
+    return made;
+  };
+  func::FuncOp whole = copy(".whole_loss"), chunked = copy(".chunked_loss");
+  auto erase = llvm::scope_exit([&] {
+    whole.erase();
+    chunked.erase();
+  });
+  LossHead copied;
+  auto loss = cast<CallOp>(*std::next(chunked.front().begin(), index));
+  if (std::string reason = matchLossHead(loss, copied); !reason.empty())
+    return head.place->emitError("loss-chunk: expected the same loss in a copy "
+                                 "of the step, got: ")
+           << reason;
+  LossChunk chunk = {std::min<int64_t>(kLossRowMultiple, head.getRows()), 0};
+  CallOp made = rewriteLoss(copied, chunk);
+  if (failed(recompute(whole)) || failed(recompute(chunked)))
+    return failure();
+  measureRecomputedPeaks(problem, whole, made,
+                         LossWorkspace(getChunkedShape(head, chunk)).bytes);
+  return success();
+}
+
+FailureOr<LossProblem>
+ChunkLossPass::getProblem(const LossHead &head,
+                          const LossChunkSpec &spec) const {
   const CostModel *costs = model ? &*model : nullptr;
   LossProblem problem;
   problem.shape = getChunkedShape(head, {spec.rows, 0});
@@ -138,8 +229,12 @@ LossProblem ChunkLossPass::getProblem(const LossHead &head,
   for (CallOp call : {head.gradHidden, head.gradWeight, head.gradBias})
     if (call)
       results += byteSize(typeOf(call.getResult(0)));
-  measureLossPeaks(problem, head.place->getParentOfType<func::FuncOp>(),
-                   head.calls.getArrayRef(), head.place, results);
+  auto function = head.place->getParentOfType<func::FuncOp>();
+  if (!recomputes(function))
+    measureLossPeaks(problem, function, head.calls.getArrayRef(), head.place,
+                     results);
+  else if (failed(measureRecomputed(problem, head)))
+    return failure();
   for (Operation *op : head.calls)
     problem.wholeCost += costOfRecomputing(cast<CallOp>(op), costs);
   return problem;
@@ -178,7 +273,10 @@ LogicalResult ChunkLossPass::chunkLoss(CallOp loss, const LossChunkSpec &spec) {
     refused.insert(head.calls.begin(), head.calls.end());
     return stayWhole(reason);
   }
-  LossProblem problem = getProblem(head, spec);
+  FailureOr<LossProblem> found = getProblem(head, spec);
+  if (failed(found))
+    return failure();
+  LossProblem problem = *found;
   auto getCost = [&](const LossShape &shape) {
     return costOfChunks(head, shape, model ? &*model : nullptr);
   };
@@ -212,10 +310,10 @@ void ChunkLossPass::runOnOperation() {
   if (spec->mode == LossChunkSpec::Mode::Off || getLossChunk(module))
     return;
   refused.clear();
-  if (failed(readBounds()))
+  if (failed(readBounds()) || failed(readRemat()))
     return signalPassFailure();
   // All functions of an imported module compute the model's loss.
-  for (auto function : module.getOps<func::FuncOp>()) {
+  for (auto function : llvm::to_vector(module.getOps<func::FuncOp>())) {
     SmallVector<CallOp> losses;
     for (auto call : function.getOps<CallOp>())
       if (call.getCallee() == "aten.nll_loss_forward.default" ||

@@ -7,6 +7,17 @@
 using namespace fcdp;
 using namespace fcdp::test;
 
+/// Adds a momentum in a file, with these numbers of its place.
+static void addInFile(Json &m, const Json &place, uint64_t fileBytes = 65536) {
+  m["file_bytes"] = fileBytes;
+  Json kept = stateOf(m, "grad");
+  kept["role"] = "momentum_buffer";
+  for (const char *number : {"offset", "bytes", "node_stride", "local_stride"})
+    kept["buf"][number] = place.value(number, 0);
+  kept["buf"]["arena"] = "file";
+  m["buckets"][0]["states"].push_back(kept);
+}
+
 static const Refusal kStateRefusals[] = {
     {"Target", [](Json &m) { m["target"] = 7; },
      "plan.target: the value 7 is unknown to this runtime"},
@@ -90,8 +101,28 @@ static const Refusal kStateRefusals[] = {
      "inside the device arena"},
     {"Misaligned", [](Json &m) { stateOf(m, "shard")["buf"]["offset"] = 2; },
      "multiples of 4 bytes"},
-    {"UnknownArena", [](Json &m) { stateOf(m, "shard")["buf"]["arena"] = 2; },
-     "buf.arena: the value 2 is unknown"},
+    {"UnknownArena", [](Json &m) { stateOf(m, "shard")["buf"]["arena"] = 3; },
+     "buf.arena: the value 3 is unknown"},
+    {"ShardInAFile",
+     [](Json &m) {
+       m["file_bytes"] = 4096;
+       stateOf(m, "shard")["buf"]["arena"] = "file";
+     },
+     "states.shard: expected it in memory, got a place in a file"},
+    {"FileTooSmall", [](Json &m) { addInFile(m, {{"bytes", 8}}, 0); },
+     "inside the file arena of 0 bytes"},
+    {"BlockOfAFile",
+     [](Json &m) { addInFile(m, {{"offset", 64}, {"bytes", 8}}); },
+     "expected an offset in a file that is a multiple of 4096, got 64"},
+    {"StrideInAFile",
+     [](Json &m) { addInFile(m, {{"bytes", 8}, {"local_stride", 4096}}); },
+     "expected strides of 0 in a file"},
+    {"FileOfAGpu",
+     [](Json &m) {
+       m["target"] = "cuda";
+       addInFile(m, {{"bytes", 8}});
+     },
+     "expected the target 'cpu' for a place in a file, got 'cuda'"},
     {"NoShard", [](Json &m) { eraseState(m, "shard"); },
      "the state 'shard' is missing"},
     {"ShardType", [](Json &m) { stateOf(m, "shard")["dtype"] = "bf16"; },

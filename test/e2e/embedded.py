@@ -55,6 +55,7 @@ class Options(ctypes.Structure):
         ("padding", ctypes.c_char_p),
         ("deterministic", ctypes.c_int),
         ("reductions_by", ctypes.c_int),
+        ("state_path", ctypes.c_char_p),
     )
 
 

@@ -372,13 +372,16 @@ assert not torch.are_deterministic_algorithms_enabled()
 expected = "no device: reductions by NCCL: expected a step that was compiled for 'cuda', got one for 'cpu'"
 assert refusal(reductions_by="nccl") == expected
 assert refusal(reductions_by="ring") == "misuse: reductions_by: expected 'fcdp' or 'nccl', got 'ring'"
+in_files = ["--states=file"]
+assert losses(options=in_files, state_path=sys.argv[2]) == plain
+assert "bytes of states in files on each rank: expected folders" in refusal(options=in_files)
 """
 
 
-def test_deterministic_operators_and_what_sums(tmp_path: Path) -> None:
+def test_bits_of_options_and_what_sums(tmp_path: Path, workshop: Workshop) -> None:
     script = tmp_path / "bits.py"
     script.write_text(BITS)
-    run_ranks(script, [tmp_path / "cache"], [environment()])
+    run_ranks(script, [tmp_path / "cache", workshop.state_folder], [environment()])
 
 
 AMBIENT = """

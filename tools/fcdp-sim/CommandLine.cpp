@@ -121,6 +121,7 @@ static constexpr const char *kSavings[] = {
     "remat=unit+loss-chunk=auto",
     "remat=unit+loss-chunk=auto+activations=auto",
     "remat=unit+loss-chunk=auto+states=host",
+    "remat=unit+loss-chunk=auto+states=auto+activations=auto",
     "remat=unit+loss-chunk=auto+frozen=nf4"};
 
 /// Returns the axis of --fit.

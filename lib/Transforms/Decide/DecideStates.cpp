@@ -117,7 +117,7 @@ void DecideStatesPass::remark(ArrayRef<MovableStates> moved, int64_t before,
       moved.empty()
           ? llvm::formatv("states: all stay on the device; the plan needs {0} "
                           "of {1}",
-                          formatBytes(before), formatBytes(limit))
+                          formatBytes(after), formatBytes(limit))
                 .str()
           : llvm::formatv("states: {0} of {1} buckets are in host memory; the "
                           "plan needs {2} of {3}, and {4} with all states on "

@@ -13,7 +13,7 @@ using namespace fcdp;
 using aten::CallOp;
 
 /// Returns the other factor of a product of two tensors, or null.
-static Value getOtherFactor(CallOp call, Value one) {
+static Value findFactorBeside(CallOp call, Value one) {
   if (call.getCallee() != "aten.mul.Tensor" || call.getNumOperands() != 2 ||
       call.getArgNames().size() != 2)
     return {};
@@ -39,7 +39,7 @@ static bool isZero(CallOp call) {
 
 /// Returns whether the call computes terms of the log-probabilities.
 static bool isForward(CallOp call, Value logProbs) {
-  return (getOtherFactor(call, logProbs) || isDifference(call)) &&
+  return (findFactorBeside(call, logProbs) || isDifference(call)) &&
          typeOf(call.getResult(0)) == typeOf(logProbs);
 }
 
@@ -116,7 +116,7 @@ bool LossMatcher::matchTerms() {
     auto product =
         terms.hasOneUse() ? dyn_cast<CallOp>(*terms.user_begin()) : CallOp();
     CallOp exp =
-        product ? getCall(getOtherFactor(product, terms), "aten.exp.default")
+        product ? getCall(findFactorBeside(product, terms), "aten.exp.default")
                 : CallOp();
     if (!softmax || !exp || exp.getOperand(0) != target)
       return fail("its terms are not those of a divergence");
@@ -125,7 +125,7 @@ bool LossMatcher::matchTerms() {
     return matchTeacherLogits(softmax) &&
            matchReduction(take(product).getResult(0));
   }
-  if (!matchProbs(getOtherFactor(compared, logProbs)))
+  if (!matchProbs(findFactorBeside(compared, logProbs)))
     return false;
   const bool isExp = teacher.terms == "exp";
   teacher.terms = isExp ? "cross_exp" : "cross";
@@ -258,7 +258,7 @@ bool LossMatcher::matchTeacherGradient(Value gradient) {
       teacher.negatesGradient ^= true;
       gradient = take(call).getOperand(0);
     } else if (Value other = call && !hasProbs
-                                 ? getOtherFactor(call, teacher.probs)
+                                 ? findFactorBeside(call, teacher.probs)
                                  : Value()) {
       hasProbs = true;
       take(call);

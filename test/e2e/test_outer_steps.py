@@ -323,9 +323,9 @@ def test_what_cannot_be_is_refused(workshop: Workshop) -> None:
             workshop.step(config)
 
 
-def test_messages_are_coded_on_cpus_only(workshop: Workshop, tmp_path: Path) -> None:
-    command = compile_command(replace(DILOCO, outer="3,wire=int8"), workshop.model("gpt").archive, tmp_path / "step.so")
-    with pytest.raises(ToolError, match="give no 'wire' for the target 'cuda'"):
+def test_messages_are_coded_without_loss_on_cpus_only(workshop: Workshop, tmp_path: Path) -> None:
+    command = compile_command(replace(DILOCO, outer="3,wire=coded"), workshop.model("gpt").archive, tmp_path / "step.so")
+    with pytest.raises(ToolError, match="to be raw, int8 or int4 for the target 'cuda'"):
         tool(*command, "--target=cuda")
 
 

@@ -172,5 +172,5 @@ def test_one_node_has_no_wire(workshop: Workshop) -> None:
 
 
 def test_an_unknown_wire_is_refused(workshop: Workshop) -> None:
-    with pytest.raises(ToolError, match="expected 'raw', 'coded', 'int8' or 'int4', got 'int2'"):
+    with pytest.raises(ToolError, match="expected 'auto', 'raw', 'coded', 'int8' or 'int4', got 'int2'"):
         workshop.step(replace(PLAIN, reduce_wire="int2"))

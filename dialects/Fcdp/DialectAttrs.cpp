@@ -511,7 +511,8 @@ static const AttrRule kRules[] = {
      "an outer optimizer on a module"},
     {FcdpDialect::OwnScaleAttrHelper::getNameStr(),
      [](Operation *op, Attribute value) {
-       return isa<ShardUpdateOp, ClipGradientsOp>(op) && isa<UnitAttr>(value);
+       return isa<UpdateOpInterface, ClipGradientsOp>(op) &&
+              isa<UnitAttr>(value);
      },
      "a unit on an update or on the clipping of gradients"},
     {FcdpDialect::ArchiveAttrHelper::getNameStr(), isTextOnModule, kText},

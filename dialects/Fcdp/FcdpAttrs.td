@@ -52,11 +52,12 @@ def Fcdp_AxesAttr : TypedArrayAttrBase<Fcdp_AxisAttr, "mesh axes, outermost firs
 
 def Fcdp_Stream : Fcdp_Enum<"Stream", "a stream of a rank: `inter` and `intra` "
     "gather between nodes and within a node, `inter_reduce` and `intra_reduce` "
-    "reduce, `d2h` and `h2d` copy to and from host memory", [
+    "reduce, `d2h` and `h2d` copy to and from host memory, `host` updates states in host "
+    "memory", [
   I32EnumAttrCase<"compute", 0>, I32EnumAttrCase<"inter", 1>,
   I32EnumAttrCase<"intra", 2>, I32EnumAttrCase<"d2h", 3>,
   I32EnumAttrCase<"h2d", 4>, I32EnumAttrCase<"inter_reduce", 5>,
-  I32EnumAttrCase<"intra_reduce", 6>]>;
+  I32EnumAttrCase<"intra_reduce", 6>, I32EnumAttrCase<"host", 7>]>;
 def Fcdp_StreamAttr : Fcdp_BareEnumAttr<Fcdp_Stream, "stream">;
 
 def Fcdp_Residency : Fcdp_Enum<"Residency", "the place of a bucket's gathered "

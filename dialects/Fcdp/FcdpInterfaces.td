@@ -122,6 +122,28 @@ def StorageOpInterface : Fcdp_OpInterface<"StorageOpInterface"> {
   ];
 }
 
+def UpdateOpInterface : Fcdp_OpInterface<"UpdateOpInterface"> {
+  let description = [{
+    An operation that updates the shard of a parameter or a bucket, or a piece of it.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the parameter or bucket.",
+      "::mlir::FlatSymbolRefAttr", "getTargetAttr">,
+    InterfaceMethod<"Returns the factor on gradients.", "::llvm::APFloat", "getScale">,
+    InterfaceMethod<"Returns the optimizer.", "::mlir::Attribute", "getOptimizer">,
+    InterfaceMethod<"Returns the first element of the piece; null for a whole shard.",
+      "::mlir::IntegerAttr", "getBeginAttr">,
+    InterfaceMethod<"Returns the end of the piece; null for a whole shard.",
+      "::mlir::IntegerAttr", "getEndAttr">,
+  ];
+  let extraSharedClassDeclaration = [{
+    bool isOfPiece() { return $_op.getBeginAttr() != nullptr; }
+    ::fcdp::OptimizerAttrInterface getSettings() {
+      return ::llvm::cast<::fcdp::OptimizerAttrInterface>($_op.getOptimizer());
+    }
+  }];
+}
+
 def CollectiveOpInterface : Fcdp_OpInterface<"CollectiveOpInterface",
     [StreamedOpInterface, BufferedOpInterface, StorageOpInterface]> {
   let description = [{

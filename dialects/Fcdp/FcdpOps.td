@@ -494,7 +494,8 @@ def Fcdp_AddOp : Fcdp_Op<"add", !listconcat(
 }
 
 def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
-    [StorageOpInterface, RunsOperators, Fcdp_Work<"update">], FromSharded)> {
+    [StorageOpInterface, UpdateOpInterface, RunsOperators, Fcdp_Work<"update">],
+    FromSharded)> {
   let summary = "update this rank's shard with the optimizer";
   let description = [{
     Multiplies the accumulated gradient by `scale` (1 / (ranks x micro-batches)
@@ -533,11 +534,6 @@ def Fcdp_ShardUpdateOp : Fcdp_UserOp<"shard_update", !listconcat(
                        F64Attr:$scale, Fcdp_OptimizerAttr:$optimizer);
   let extraClassDeclaration = [{
     ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
-    /// Returns whether it updates a piece of the shard.
-    bool isOfPiece() { return getBeginAttr() != nullptr; }
-    ::fcdp::OptimizerAttrInterface getSettings() {
-      return ::llvm::cast<::fcdp::OptimizerAttrInterface>(getOptimizer());
-    }
     /// Returns the most bytes that the update of one parameter takes for its own
     /// results, which it does for one after another.
     int64_t getScratchBytes();
@@ -870,6 +866,120 @@ def Fcdp_StateStoreOp : Fcdp_UserOp<"state_store", !listconcat(
   }];
   let assemblyFormat = [{
     $value `to` $target `at` $begin (`on` `` $stream^)? attr-dict `:` type($value)
+  }];
+}
+
+def Fcdp_StoreGradientOp : Fcdp_UserOp<"store_gradient", !listconcat(
+    [StreamedOpInterface, StorageOpInterface, Fcdp_Work<"copy">], FromSharded)> {
+  let summary = "store a piece of a gradient in host memory, for an update there";
+  let description = [{
+    Copies elements `begin` to `end` of the accumulated gradient and, with `shard`, of the
+    parameters' shard. The result is host memory for both: the gradient in f32 and, at the
+    next multiple of 64 bytes, the shard. It is in use until `fcdp.load_shard`.
+
+    Example:
+    ```mlir
+    %g = fcdp.store_gradient @bucket.fc piece 0 to 8 shard : !fcdp.stored<tensor<8xf32>>
+    ```
+
+    Constraints:
+    - (C1) `source` is a bucket with `update host`.
+    - (C2) The piece is in the shard, and the result has its type.
+    - (C3) `shard` is given if the bucket has no `master`, and only then.
+    - (C4) `stream` is given from the scheduled phase on, `place` in the planned phase.
+    - (C5) `place`, where given, is host memory for the result, in a part for each rank
+      of a node.
+  }];
+  let arguments = (ins Arg<FlatSymbolRefAttr, "", [MemRead<Accumulator>,
+                           MemRead<State>]>:$source,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$begin, I64Attr:$end,
+                       UnitAttr:$shard, OptionalAttr<Fcdp_StreamAttr>:$stream,
+                       OptionalAttr<Fcdp_BufferAttr>:$place);
+  let results = (outs Res<Fcdp_StoredType, "", [MemAlloc<HostCache>]>:$stored);
+  let extraClassDeclaration = [{
+    Stream chooseStream() { return Stream::d2h; }
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getSourceAttr(); }
+    /// Returns the bytes that are copied, as a tensor.
+    ::mlir::RankedTensorType getCopiedType();
+    /// Returns the bytes of the result, and the first of them that is the shard's.
+    int64_t getStoredBytes();
+    int64_t getShardOffset();
+  }];
+  let assemblyFormat = [{
+    $source `piece` $begin `to` $end (`shard` $shard^)? (`on` `` $stream^)? attr-dict
+    `:` type($stored)
+  }];
+}
+
+def Fcdp_HostUpdateOp : Fcdp_UserOp<"host_update", !listconcat(
+    [StreamedOpInterface, StorageOpInterface, UpdateOpInterface,
+     TypesMatchWith<"type of the gradient's memory", "gradient", "updated", "$_self">,
+     Fcdp_Work<"hostUpdate">], FromSharded)> {
+  let summary = "update a piece of a shard and its states in host memory";
+  let description = [{
+    Multiplies the gradient by `scale`, and updates the states in their places and the
+    shard, on the node's processors. The result is the memory of the gradient, in which
+    the shard is the new one.
+
+    Example:
+    ```mlir
+    %g = fcdp.store_gradient @bucket.fc piece 0 to 8 shard : !fcdp.stored<tensor<8xf32>>
+    %s = fcdp.host_update %g : !fcdp.stored<tensor<8xf32>> of @bucket.fc piece 0 to 8 scale 2.5e-01
+        with #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>
+    fcdp.load_shard %s to @bucket.fc at 0 : !fcdp.stored<tensor<8xf32>>
+    ```
+
+    Constraints:
+    - (C1) `gradient` is the result of the `fcdp.store_gradient` of this piece.
+    - (C2) The optimizer can update all parameters and this piece alone, and a bucket has
+      the layout that it needs.
+    - (C3) `stream` is given from the scheduled phase on.
+  }];
+  let arguments = (ins Fcdp_StoredType:$gradient,
+                       Arg<FlatSymbolRefAttr, "", [MemRead<HostCache>,
+                           MemWrite<HostCache>]>:$target,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$begin, I64Attr:$end,
+                       F64Attr:$scale, Fcdp_OptimizerAttr:$optimizer,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let results = (outs Fcdp_StoredType:$updated);
+  let extraClassDeclaration = [{
+    Stream chooseStream() { return Stream::host; }
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
+  }];
+  let assemblyFormat = [{
+    $gradient `:` type($gradient) `of` $target `piece` $begin `to` $end
+    (`on` `` $stream^)? `scale` $scale `with` $optimizer attr-dict
+  }];
+}
+
+def Fcdp_LoadShardOp : Fcdp_UserOp<"load_shard", !listconcat(
+    [StreamedOpInterface, StorageOpInterface, Fcdp_Work<"copy">], FromSharded)> {
+  let summary = "load a piece of a shard that was updated in host memory";
+  let description = [{
+    Example:
+    ```mlir
+    %g = fcdp.store_gradient @bucket.fc piece 0 to 8 shard : !fcdp.stored<tensor<8xf32>>
+    %s = fcdp.host_update %g : !fcdp.stored<tensor<8xf32>> of @bucket.fc piece 0 to 8 scale 2.5e-01
+        with #fcdp.adamw<lr = 1.0e-03, beta1 = 9.0e-01, beta2 = 9.99e-01, eps = 1.0e-08, weight_decay = 1.0e-02>
+    fcdp.load_shard %s to @bucket.fc at 0 : !fcdp.stored<tensor<8xf32>>
+    ```
+
+    Constraints:
+    - (C1) `updated` is the result of the `fcdp.host_update` of the piece of `target` that
+      begins at element `begin`.
+    - (C2) `stream` is given from the scheduled phase on.
+  }];
+  let arguments = (ins Arg<Fcdp_StoredType, "", [MemRead<HostCache>]>:$updated,
+                       Arg<FlatSymbolRefAttr, "", [MemWrite<State>]>:$target,
+                       ConfinedAttr<I64Attr, [IntNonNegative]>:$begin,
+                       OptionalAttr<Fcdp_StreamAttr>:$stream);
+  let extraClassDeclaration = [{
+    Stream chooseStream() { return Stream::h2d; }
+    ::mlir::FlatSymbolRefAttr getStorageAttr() { return getTargetAttr(); }
+    ::mlir::RankedTensorType getCopiedType() { return getUpdated().getType().getTensor(); }
+  }];
+  let assemblyFormat = [{
+    $updated `to` $target `at` $begin (`on` `` $stream^)? attr-dict `:` type($updated)
   }];
 }
 

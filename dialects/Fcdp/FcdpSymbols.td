@@ -185,7 +185,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     `states` is the memory of the states that the optimizer updates (default: `device`).
     In `host` memory each rank has them in its part, and `file` are files of each rank.
     The update loads them in pieces of about `piece` elements (default: the shard), and
-    stores them again. Pieces in files are whole blocks of 4,096 bytes.
+    stores them again. Pieces in files are whole blocks of 4,096 bytes. With
+    `update host`, the node's processors update states in `host` memory there.
 
     `max_side` is the longest side of a matrix for which the bucket has states that are
     squares of sides (default: 0, no side).
@@ -230,6 +231,7 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     - (C16) `max_side` is from 0 to 1,000,000, in a trainable bucket.
     - (C17) `states` are of a trainable bucket, and `host` and `file` are of one without
       `outer`. `piece` is given for these alone, and is a positive multiple of 256.
+    - (C18) `update host` is given for `states host` alone.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrAttr:$unit,
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$elements, TypeAttr:$storage,
@@ -244,7 +246,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
                        OptionalAttr<Fcdp_WireAttr>:$gather_wire,
                        OptionalAttr<Fcdp_WireAttr>:$reduce_wire,
                        OptionalAttr<I64Attr>:$outer, OptionalAttr<Fcdp_ArenaAttr>:$states,
-                       OptionalAttr<I64Attr>:$piece, OptionalAttr<I64Attr>:$max_side,
+                       OptionalAttr<I64Attr>:$piece, UnitAttr:$updated_on_host,
+                       OptionalAttr<I64Attr>:$max_side,
                        TypedArrayAttrBase<Fcdp_MemberAttr, "members">:$members);
   let assemblyFormat = [{
     $sym_name `unit` $unit `elements` $elements `storage` $storage `wire` $wire
@@ -254,7 +257,7 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     (`accumulation` `` $accumulation^)? (`collectives` `` $collectives^)?
     (`gather_wire` `` $gather_wire^)?
     (`reduce_wire` `` $reduce_wire^)? (`outer` $outer^)?
-    (`states` `` $states^)? (`piece` $piece^)?
+    (`states` `` $states^)? (`piece` $piece^)? (`update` `host` $updated_on_host^)?
     (`max_side` $max_side^)? `members` custom<Members>($members) attr-dict
   }];
   // A bucket on which nothing is decided.
@@ -266,7 +269,8 @@ def Fcdp_BucketOp : Fcdp_SymbolOp<"bucket", !listconcat(
     build($_builder, $_state, name, unit, elements, storage, wire, reduce, master,
       trainable, Sharding::world, layout, /*residency=*/{}, /*carry=*/{},
       /*accumulation=*/{}, /*collectives=*/{}, /*gather_wire=*/{}, /*reduce_wire=*/{},
-      /*outer=*/{}, /*states=*/{}, /*piece=*/{}, max_side, members);
+      /*outer=*/{}, /*states=*/{}, /*piece=*/{}, /*updated_on_host=*/false, max_side,
+      members);
   }]>];
   let hasVerifier = 1;
 }

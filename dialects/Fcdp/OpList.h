@@ -63,10 +63,17 @@ template <typename Copy>
 bool isLoad(Copy copy) {
   return copy.chooseStream() == Stream::h2d;
 }
-/// Returns the value on the device that such a copy reads or makes.
+/// Returns the type of the values on the device that such a copy reads or
+/// makes.
 template <typename Copy>
-mlir::Value getCopied(Copy copy) {
-  return isLoad(copy) ? mlir::Value(copy->getResult(0)) : copy->getOperand(0);
+mlir::RankedTensorType getCopiedType(Copy copy) {
+  if constexpr (llvm::is_one_of<Copy, StoreGradientOp, LoadShardOp>::value) {
+    return copy.getCopiedType();
+  } else {
+    mlir::Value value =
+        isLoad(copy) ? mlir::Value(copy->getResult(0)) : copy->getOperand(0);
+    return llvm::cast<mlir::RankedTensorType>(value.getType());
+  }
 }
 
 } // namespace fcdp

@@ -330,29 +330,36 @@ static SmallVector<ParameterOp> getParameters(Operation *target,
   return parameters;
 }
 
+LogicalResult fcdp::verifyOptimizer(UpdateOpInterface update,
+                                    SymbolTableCollection &symbols,
+                                    Operation *target) {
+  OptimizerAttrInterface settings = update.getSettings();
+  for (ParameterOp parameter : getParameters(target, symbols))
+    if (!settings.canUpdate(parameter.getTensorType()))
+      return update->emitOpError("expected parameters that '")
+             << settings.getName() << "' can update, got @"
+             << parameter.getSymName() << " of type " << parameter.getType();
+  auto bucket = dyn_cast<BucketOp>(target);
+  if (!bucket)
+    return success();
+  Attribute needed = settings.getNeededLayout();
+  if (needed && bucket.getLayoutAttr() != needed)
+    return update->emitOpError("expected a bucket with the layout ")
+           << needed << ", which '" << settings.getName() << "' needs, got "
+           << update.getTargetAttr();
+  if (int64_t side = settings.getMaxSide(),
+      found = bucket.getMaxSide().value_or(0);
+      side != found)
+    return update->emitOpError("expected a bucket with the 'max_side' ")
+           << side << " of '" << settings.getName() << "', got " << found;
+  return success();
+}
+
 LogicalResult ShardUpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<Operation *> target = verifyTarget(*this, symbols);
-  if (failed(target))
+  if (failed(target) || failed(verifyOptimizer(*this, symbols, *target))) // C2
     return failure();
-  for (ParameterOp parameter : getParameters(*target, symbols))
-    if (!getSettings().canUpdate(parameter.getTensorType())) // C2
-      return emitOpError("expected parameters that '")
-             << getSettings().getName() << "' can update, got @"
-             << parameter.getSymName() << " of type " << parameter.getType();
-  auto bucket = dyn_cast<BucketOp>(*target);
-  if (!bucket)
-    return verifyPiece(*this, bucket);
-  Attribute needed = getSettings().getNeededLayout();
-  if (needed && bucket.getLayoutAttr() != needed) // C2
-    return emitOpError("expected a bucket with the layout ")
-           << needed << ", which '" << getSettings().getName()
-           << "' needs, got " << getTargetAttr();
-  if (int64_t side = getSettings().getMaxSide(),
-      found = bucket.getMaxSide().value_or(0);
-      side != found) // C2
-    return emitOpError("expected a bucket with the 'max_side' ")
-           << side << " of '" << getSettings().getName() << "', got " << found;
-  return verifyPiece(*this, bucket);
+  return verifyPiece(*this, dyn_cast<BucketOp>(*target));
 }
 
 int64_t ShardUpdateOp::getScratchBytes() {

@@ -37,6 +37,19 @@ std::optional<int64_t> getPieceUnit(OptimizerAttrInterface optimizer);
 std::optional<PieceRange> getStateRange(BucketOp bucket, StateRole role,
                                         PieceRange ofShard);
 
+/// The number of pieces that updates in host memory have there at a time: while
+/// one is updated, the next is stored, and the one before is loaded.
+inline constexpr size_t kHostWindows = 3;
+
+/// Returns whether the processors of a node can update such a bucket: its
+/// optimizer updates each element, or each block, by itself.
+bool canUpdateOnHost(OptimizerAttrInterface optimizer);
+
+/// Verifies C2 of an update.
+llvm::LogicalResult verifyOptimizer(UpdateOpInterface update,
+                                    mlir::SymbolTableCollection &symbols,
+                                    mlir::Operation *target);
+
 /// Verifies C3 and C4 of an update. `bucket` is null for a parameter's.
 llvm::LogicalResult verifyPiece(ShardUpdateOp update, BucketOp bucket);
 

@@ -186,6 +186,8 @@ LogicalResult BucketOp::verify() {
     return emitOpError("expected a 'piece' of a multiple of ")
            << kStateBlock << " elements, with 'states host' or 'file', got "
            << *piece;
+  if (getUpdatedOnHost() && getStates() != Arena::host) // C18
+    return emitOpError("expected 'states host' for 'update host'");
   if (failed(verifyMessages(*this)) ||
       (reducesWithinNode(*this) && failed(verifyNodes(*this))))
     return failure();

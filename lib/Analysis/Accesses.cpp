@@ -39,7 +39,7 @@ bool Accesses::isOnAllSums(Operation *op) {
 
 /// Returns the name of a state or, for a copy of a piece of it, of that piece.
 /// Pieces do not overlap, so they are states of their own.
-static StringAttr getName(Operation *op, SymbolRefAttr symbol) {
+static StringAttr getName(Operation *op, SymbolRefAttr symbol, bool isOnSums) {
   StringAttr name = symbol.getRootReference();
   auto of = [&](uint64_t begin) {
     return StringAttr::get(op->getContext(),
@@ -49,6 +49,11 @@ static StringAttr getName(Operation *op, SymbolRefAttr symbol) {
     return of(load.getBegin());
   if (auto store = dyn_cast<StateStoreOp>(op))
     return of(store.getBegin());
+  // So are pieces of a shard that is updated on the host.
+  if (auto store = dyn_cast<StoreGradientOp>(op); store && !isOnSums)
+    return of(store.getBegin());
+  if (auto load = dyn_cast<LoadShardOp>(op))
+    return of(load.getBegin());
   return name;
 }
 
@@ -60,7 +65,7 @@ void Accesses::addEffects(Operation *op,
     if (!isWrite && !isa<MemoryEffects::Read>(effect.getEffect()))
       continue;
     if (SymbolRefAttr symbol = effect.getSymbolRef()) {
-      StringAttr name = getName(op, symbol);
+      StringAttr name = getName(op, symbol, isOnSums);
       StringAttr sum = isOnSums ? sums.lookup(name) : StringAttr();
       accesses.push_back({sum ? sum : name, isWrite, sum && !areStates});
     } else if (isOnSums) {

@@ -15,10 +15,6 @@ void LinkBytes::add(const LinkBytes &other, uint64_t times) {
     sum = llvm::SaturatingMultiplyAdd(bytes, times, sum);
 }
 
-static uint64_t bytesOf(Value value) {
-  return byteSize(cast<RankedTensorType>(value.getType()));
-}
-
 /// Predicts the bytes that a rank sends to the other ranks along the axes. For
 /// coded messages this is an upper bound.
 static LinkBytes predictTraffic(CollectiveOpInterface collective, MeshOp mesh) {
@@ -37,7 +33,7 @@ LinkBytes fcdp::predictTraffic(Operation *op, MeshOp mesh) {
   LinkBytes copied;
   FcdpOps::visit<IsHostCopy>(op, [&](auto copy) {
     LinkId link = isLoad(copy) ? kLoadRoute.link : kStoreRoute.link;
-    copied[link] = bytesOf(getCopied(copy));
+    copied[link] = byteSize(getCopiedType(copy));
   });
   return copied;
 }
@@ -71,5 +67,6 @@ ArenaArray<uint64_t> fcdp::measureArenas(ModuleOp module) {
     add(op.getScratchAttr());
   });
   module.walk([&](StoreValueOp store) { add(store.getPlaceAttr()); });
+  module.walk([&](StoreGradientOp store) { add(store.getPlaceAttr()); });
   return arenas;
 }

@@ -112,7 +112,8 @@ llvm::Error Cluster::check() const {
            {"host.memory", host.memory},
            {"host.memory_bandwidth", host.memoryBandwidth.value_or(1)},
            {"host.numa_nodes", host.numaNodes},
-           {"host.file_bandwidth", host.fileBandwidth}})
+           {"host.file_bandwidth", host.fileBandwidth},
+           {"host.update_rate", host.updateRate}})
     if (llvm::Error error = checkPositive(field, value))
       return error;
   for (auto [field, share] :

@@ -101,6 +101,7 @@ struct MappingTraits<Host> {
     mapNumber<Positive>(io, "memory_bandwidth", host.memoryBandwidth);
     mapWithDefault<Count>(io, "numa_nodes", host.numaNodes);
     mapWithDefault<Positive>(io, "file_bandwidth", host.fileBandwidth);
+    mapWithDefault<Positive>(io, "update_rate", host.updateRate);
     io.mapOptional("issue", host.issue);
   }
 };

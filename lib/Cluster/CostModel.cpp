@@ -3,8 +3,10 @@
 #include "fcdp/Cluster/CostModel.h"
 
 #include "CollectiveEstimate.h"
+#include "HostUpdateCost.h"
 #include "MeasuredCost.h"
 #include "dialects/Fcdp/OpList.h"
+#include "dialects/Fcdp/StatePieces.h"
 #include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Cluster/FusedTraffic.h"
 #include "fcdp/Cluster/LocalSumTraffic.h"
@@ -55,7 +57,7 @@ private:
   template <typename Copy,
             std::enable_if_t<IsHostCopy<Copy>::value> * = nullptr>
   Cost costOf(Copy copy) const {
-    double bytes = bytesOf(getCopied(copy).getType());
+    double bytes = bytesOf(getCopiedType(copy));
     Cost cost =
         isLoad(copy) ? model.costOfLoad(bytes) : model.costOfStore(bytes);
     // Its other end may be in a file, which is read or written meanwhile.
@@ -82,6 +84,13 @@ private:
     return inMemory("add", bytes, 3 * bytes);
   }
   Cost costOf(ShardUpdateOp update) const;
+  Cost costOf(HostUpdateOp update) const {
+    auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
+        update, update.getTargetAttr());
+    return costOfHostUpdate(
+        cluster, bucket, update.getSettings(),
+        static_cast<double>(update.getEnd() - update.getBegin()));
+  }
   /// Reads the outer parameters and the node's own, and writes the difference.
   Cost costOf(OuterDifferenceOp difference) const {
     return inOuterStates(difference.getResult().getType(), 1, 1);
@@ -428,4 +437,25 @@ Cost CostModel::costOfLoad(double bytes) const {
     return estimateCopy(cluster, Resource::h2d, cluster.links[kLoadRoute.link],
                         bytes);
   });
+}
+
+/// The stages of a bucket's update run at the same time, so its time is that of
+/// the longest one.
+bool CostModel::isFasterOnHost(BucketOp bucket,
+                               OptimizerAttrInterface optimizer) const {
+  auto elements = static_cast<double>(countShardElements(bucket));
+  double states = elements * getStateBytesEach(bucket, optimizer);
+  double shard = elements * elementBytes(bucket.getStorage());
+  double stored = 4 * elements + (bucket.getMaster() ? 0 : shard);
+  // All copies of a node and its updates share its memory, whose time is the
+  // sum of theirs.
+  Cost load = costOfLoad(states), store = costOfStore(states);
+  double streamed = std::max(
+      {load.getTotal(), store.getTotal(), load.hostMemory + store.hostMemory});
+  Cost down = costOfStore(stored), up = costOfLoad(shard),
+       update = costOfHostUpdate(cluster, bucket, optimizer, elements);
+  double onHost =
+      std::max({down.getTotal(), up.getTotal(), update.getTotal(),
+                down.hostMemory + up.hostMemory + update.hostMemory});
+  return onHost < streamed;
 }

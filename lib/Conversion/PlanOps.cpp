@@ -56,6 +56,9 @@ static std::vector<plan::Buf> findGaps(PackOp op, const Places &places) {
   return gaps;
 }
 
+/// The bytes of an element of a gradient.
+static constexpr int64_t kGradientWidth = 4;
+
 namespace {
 /// Describes one operation. Its first error is reported, and later ones have no
 /// effect. `optimizer` is the plan's.
@@ -194,6 +197,42 @@ private:
     table.end = update.getEnd().value_or(0);
     for (Value state : update.getStates())
       table.states.push_back(getPlace("states", state));
+  }
+  void add(StoreGradientOp store) {
+    auto &table = make<plan::StoreGradientT>(plan::OpBody::store_gradient);
+    table.bucket = getBucket(store.getSourceAttr());
+    table.stream = getStream(store.getStream());
+    table.grad = getPieceOf(store, StateRole::grad);
+    table.gradOut = getWindow(store, StateRole::grad);
+    if (!store.getShard())
+      return;
+    table.shard =
+        std::make_unique<plan::Buf>(getPieceOf(store, StateRole::shard));
+    table.shardOut =
+        std::make_unique<plan::Buf>(getWindow(store, StateRole::shard));
+  }
+  void add(HostUpdateOp update) {
+    auto &table = make<plan::HostUpdateT>(plan::OpBody::host_update);
+    auto store = update.getGradient().getDefiningOp<StoreGradientOp>();
+    table.stream = getStream(update.getStream());
+    table.grad = getWindow(store, StateRole::grad);
+    table.shard = getWindow(store, StateRole::shard);
+    table.update = std::make_unique<plan::ShardUpdateT>();
+    table.bucket = table.update->bucket = getBucket(update.getTargetAttr());
+    table.update->gradScale = update.getScale().convertToDouble();
+    if (update.getOptimizer() != optimizer)
+      setOptimizer(table.update->optimizer, update.getOptimizer());
+    table.update->begin = update.getBegin();
+    table.update->end = update.getEnd();
+  }
+  void add(LoadShardOp load) {
+    auto &table = make<plan::CacheCopyT>(plan::OpBody::load_shard);
+    auto update = load.getUpdated().getDefiningOp<HostUpdateOp>();
+    auto store = update.getGradient().getDefiningOp<StoreGradientOp>();
+    table.bucket = getBucket(load.getTargetAttr());
+    table.stream = getStream(load.getStream());
+    table.in = getWindow(store, StateRole::shard);
+    table.out = getPieceOf(store, StateRole::shard);
   }
   void add(StateStoreOp store) {
     auto &table = make<plan::CacheCopyT>(plan::OpBody::state_store);
@@ -370,6 +409,32 @@ private:
     error() << "expected a place in host memory; run --fcdp-plan-memory first";
     return {};
   }
+  /// Returns the part of host memory that has the gradient, or the shard.
+  plan::Buf getWindow(StoreGradientOp store, StateRole role) {
+    BufferAttr place = store.getPlaceAttr();
+    if (!place) {
+      error() << "expected a place in host memory; run --fcdp-plan-memory "
+                 "first";
+      return {};
+    }
+    RankedTensorType shard = store.getStored().getType().getTensor();
+    if (role == StateRole::shard)
+      return toBuf(slice(place, store.getShardOffset(), byteSize(shard)));
+    return toBuf(slice(place, 0, shard.getNumElements() * kGradientWidth));
+  }
+  /// Returns the place of the piece of the gradient, or of the shard.
+  plan::Buf getPieceOf(StoreGradientOp store, StateRole role) {
+    StateOp state = places.lookup(store.getSourceAttr().getAttr(), role);
+    if (!state) {
+      error() << "expected a state '" << stringifyStateRole(role) << "'";
+      return {};
+    }
+    int64_t width = elementBytes(state.getTensorType().getElementType());
+    auto begin = static_cast<int64_t>(store.getBegin());
+    auto end = static_cast<int64_t>(store.getEnd());
+    return toBuf(
+        slice(*state.getBuffer(), begin * width, (end - begin) * width));
+  }
   /// Returns the place of a piece of a state that begins at element `begin`.
   plan::Buf getPiece(StateOp state, uint64_t begin, Value piece) {
     auto type = cast<RankedTensorType>(piece.getType());
@@ -424,7 +489,7 @@ LogicalResult fcdp::fillOps(plan::PlanT &plan, const Places &places,
                             ArrayRef<Operation *> calls) {
   if (calls.empty())
     return success();
-  ShardUpdateOp first =
+  UpdateOpInterface first =
       findFirstUpdate(calls.front()->getParentOfType<ModuleOp>());
   Attribute optimizer = first ? first.getOptimizer() : Attribute();
   // Report the errors of every operation.

@@ -25,7 +25,7 @@ mlir::LogicalResult verifyBufferWrites(mlir::func::FuncOp function);
 
 /// Returns the first update with the optimizer that the plan names: one that
 /// needs a layout, or else any. Returns null if nothing is updated.
-ShardUpdateOp findFirstUpdate(mlir::ModuleOp module);
+UpdateOpInterface findFirstUpdate(mlir::ModuleOp module);
 
 /// Describes an optimizer.
 void setOptimizer(plan::OptimizerUnion &out, mlir::Attribute optimizer);

@@ -9,9 +9,9 @@
 using namespace mlir;
 using namespace fcdp;
 
-ShardUpdateOp fcdp::findFirstUpdate(ModuleOp module) {
-  ShardUpdateOp first;
-  module.walk([&](ShardUpdateOp update) {
+UpdateOpInterface fcdp::findFirstUpdate(ModuleOp module) {
+  UpdateOpInterface first;
+  module.walk([&](UpdateOpInterface update) {
     if (!first || (update.getSettings().getNeededLayout() &&
                    !first.getSettings().getNeededLayout()))
       first = update;
@@ -23,8 +23,8 @@ ShardUpdateOp fcdp::findFirstUpdate(ModuleOp module) {
 /// that needs a layout. If it only has evaluations, returns an optimizer that
 /// would change nothing.
 static FailureOr<Attribute> findOptimizer(ModuleOp module) {
-  ShardUpdateOp first = findFirstUpdate(module), other;
-  WalkResult result = module.walk([&](ShardUpdateOp update) {
+  UpdateOpInterface first = findFirstUpdate(module), other;
+  WalkResult result = module.walk([&](UpdateOpInterface update) {
     if (update.getOptimizer() == first.getOptimizer())
       return WalkResult::advance();
     bool isMixed = first.getSettings().getNeededLayout() &&
@@ -34,8 +34,8 @@ static FailureOr<Attribute> findOptimizer(ModuleOp module) {
     if (other && update.getOptimizer() == other.getOptimizer())
       return WalkResult::advance();
     InFlightDiagnostic diag =
-        update.emitOpError("expected the same optimizer in all updates");
-    diag.attachNote((isMixed ? other : first).getLoc()) << "the first is here";
+        update->emitOpError("expected the same optimizer in all updates");
+    diag.attachNote((isMixed ? other : first)->getLoc()) << "the first is here";
     return WalkResult::interrupt();
   });
   if (result.wasInterrupted())

@@ -68,6 +68,8 @@ static bool isPlan(const std::string &bytes) {
   if (!isKnown(plan.optimizer_type()) ||
       !llvm::all_of(*plan.ops(), [](const plan::Op *op) {
         const plan::ShardUpdate *update = op->body_as_shard_update();
+        if (const plan::HostUpdate *onHost = op->body_as_host_update())
+          update = onHost->update();
         return isKnown(op->body_type()) &&
                (!update || update->optimizer_type() <= plan::Optimizer::MAX);
       }))

@@ -99,6 +99,7 @@ private:
   LogicalResult checkAccumulation();
   LogicalResult checkCollectives();
   LogicalResult checkStates();
+  LogicalResult checkUpdate();
   LogicalResult checkLayout();
   LogicalResult checkMaster();
   LogicalResult checkReduceType();
@@ -117,7 +118,7 @@ LogicalResult Checker::checkOptimizer() {
   OptimizerSpec spec =
       llvm::cantFail(parseOptimizers(wanted.optimizer, module.getContext()));
   bool isThere = false, isFirst = false, isOther = false;
-  module.walk([&](ShardUpdateOp update) {
+  module.walk([&](UpdateOpInterface update) {
     isThere = true;
     isFirst |= update.getOptimizer() == spec.first;
     isOther |= update.getOptimizer() != spec.first &&
@@ -133,7 +134,7 @@ LogicalResult Checker::checkOptimizer() {
 static llvm::DenseMap<StringAttr, OptimizerAttrInterface>
 findOptimizers(ModuleOp module) {
   llvm::DenseMap<StringAttr, OptimizerAttrInterface> optimizers;
-  module.walk([&](ShardUpdateOp update) {
+  module.walk([&](UpdateOpInterface update) {
     auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
         update, update.getTargetAttr());
     optimizers[update.getTargetAttr().getAttr()] = update.getSettings();
@@ -269,6 +270,18 @@ LogicalResult Checker::checkStates() {
   return failAt(option::States, stringifyArena(made), wanted.states);
 }
 
+LogicalResult Checker::checkUpdate() {
+  if (!getStrategy(module))
+    return success(); // not decided yet
+  UpdateMode asked = llvm::cantFail(parseUpdate(wanted.update));
+  bool isOnHost = llvm::any_of(module.getOps<BucketOp>(), [](BucketOp bucket) {
+    return bucket.getUpdatedOnHost();
+  });
+  if (asked == UpdateMode::Auto || (asked == UpdateMode::Host) == isOnHost)
+    return success();
+  return failAt(option::Update, isOnHost ? "host" : "device", wanted.update);
+}
+
 LogicalResult Checker::checkCollectives() {
   if (!getStrategy(module))
     return success(); // not decided yet
@@ -332,6 +345,7 @@ LogicalResult Checker::check() {
         std::pair(option::ClipNorm, &Checker::checkClipNorm),
         std::pair(option::Accumulate, &Checker::checkAccumulation),
         std::pair(option::States, &Checker::checkStates),
+        std::pair(option::Update, &Checker::checkUpdate),
         std::pair(option::Collectives, &Checker::checkCollectives)})
     if (options.isGiven(id) && failed((this->*check)()))
       agrees = false;

@@ -62,7 +62,9 @@ static void writeTime(OStream &json, const StepPrediction &prediction) {
   json.attribute("bubble", prediction.bubble);
   json.attributeObject("bounds", [&] {
     for (unsigned i = 0; i < kNumResources; ++i)
-      json.attribute(kResourceNames[i], prediction.bounds[i]);
+      if (static_cast<Resource>(i) != Resource::host ||
+          prediction.bounds[i] > 0)
+        json.attribute(kResourceNames[i], prediction.bounds[i]);
   });
 }
 

@@ -111,8 +111,8 @@ static Attribute getContentRead(Operation *op) {
 void PeriodBuilder::findFirst() {
   llvm::SmallDenseMap<Attribute, uint32_t> updates;
   for (auto [i, one] : llvm::enumerate(work))
-    if (auto update = dyn_cast<ShardUpdateOp>(one.op))
-      updates[update.getTargetAttr()] = i;
+    if (isa<ShardUpdateOp, LoadShardOp>(one.op))
+      updates[getStorage(one.op)] = i;
   firstRead = work.size();
   firstUpdate = work.size();
   for (auto [i, one] : llvm::enumerate(work)) {
@@ -126,8 +126,7 @@ void PeriodBuilder::findFirst() {
   for (auto [i, one] : llvm::enumerate(work))
     if (CollectiveOpInterface gather = asGather(one.op);
         gather && i > firstRead && i < firstUpdate &&
-        gather.getSourceAttr() ==
-            cast<ShardUpdateOp>(work[firstUpdate].op).getTargetAttr())
+        gather.getSourceAttr() == getStorage(work[firstUpdate].op))
       firstStreams.insert(chooseStream(gather));
 }
 

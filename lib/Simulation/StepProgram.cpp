@@ -48,6 +48,8 @@ Activity fcdp::getActivity(Operation *op) {
     return Activity::hostStore;
   case Stream::h2d:
     return Activity::hostLoad;
+  case Stream::host:
+    return Activity::optimizer;
   }
   llvm_unreachable("unknown stream");
 }

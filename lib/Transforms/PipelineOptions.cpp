@@ -129,6 +129,10 @@ static llvm::Error checkStates(StringRef text) {
   return parseStates(text).takeError();
 }
 
+static llvm::Error checkUpdate(StringRef text) {
+  return parseUpdate(text).takeError();
+}
+
 static llvm::Error checkOptimizer(StringRef text) {
   return checkAttribute(text, parseOptimizers);
 }

@@ -98,6 +98,8 @@ getBucket(Operation *op, const llvm::DenseMap<StringAttr, StringAttr> &caches) {
     return caches.lookup(load.getSourceAttr().getAttr());
   if (auto store = dyn_cast<CacheStoreOp>(op))
     return caches.lookup(store.getTargetAttr().getAttr());
+  if (isa<StoreGradientOp, LoadShardOp>(op))
+    return cast<StorageOpInterface>(op).getStorageAttr().getAttr();
   if (auto load = dyn_cast<StateLoadOp>(op))
     return caches.lookup(load.getSourceAttr().getAttr());
   if (auto store = dyn_cast<StateStoreOp>(op))

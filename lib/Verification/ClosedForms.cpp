@@ -358,6 +358,16 @@ static LogicalResult compare(BucketOp bucket, func::FuncOp function,
   return success();
 }
 
+/// Adds the bytes of an update on the host: the gradient and, if there is no
+/// master, the shard go there, and the new shard comes from there.
+static void addHostUpdate(BucketOp bucket, MeshOp mesh, LinkBytes &bytes) {
+  RankedTensorType shard = getStateType(bucket, StateRole::shard, mesh);
+  bytes[LinkId::D2H] += shard.getNumElements() * 4;
+  if (!bucket.getMaster())
+    bytes[LinkId::D2H] += byteSize(shard);
+  bytes[LinkId::H2D] += byteSize(shard);
+}
+
 LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
   MeshOp mesh = getMesh(module);
   SymbolTable symbols(module);
@@ -398,7 +408,9 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
       int64_t ranges = runsModel(role) ? usage.rangeCount : uses.lookup(name);
       LinkBytes expected =
           getClosedForm(bucket, usage, role, mesh, ranges, hasSeveral);
-      if (role == Role::update) {
+      if (role == Role::update && bucket.getUpdatedOnHost()) {
+        addHostUpdate(bucket, mesh, expected);
+      } else if (role == Role::update) {
         expected[LinkId::H2D] += streamed.lookup(name);
         expected[LinkId::D2H] += streamed.lookup(name);
       }

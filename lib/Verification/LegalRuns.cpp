@@ -208,18 +208,24 @@ static LogicalResult verifyPartsApart(const PlanModel &plan) {
   std::optional<int64_t> ofStates;
   if (!states.empty())
     ofStates = StateOp(states.front()->op).getBuffer()->getLocalStride();
-  SmallVector<StoreValueOp> stores;
-  for (const auto &[member, function] : plan.functions)
+  SmallVector<std::pair<Operation *, BufferAttr>> stores;
+  auto add = [&](Operation *store, BufferAttr buffer) {
+    if (!buffer)
+      return;
+    stores.emplace_back(store, buffer);
+    part = std::max(part, buffer.getOffset() + buffer.getBytes());
+    ofStates = ofStates.value_or(buffer.getLocalStride());
+  };
+  for (const auto &[member, function] : plan.functions) {
     for (auto store : func::FuncOp(function.op).getOps<StoreValueOp>())
-      if (BufferAttr buffer = store.getPlaceAttr()) {
-        stores.push_back(store);
-        part = std::max(part, buffer.getOffset() + buffer.getBytes());
-        ofStates = ofStates.value_or(buffer.getLocalStride());
-      }
-  for (StoreValueOp store : stores)
-    if (int64_t stride = store.getPlaceAttr().getLocalStride();
+      add(store, store.getPlaceAttr());
+    for (auto store : func::FuncOp(function.op).getOps<StoreGradientOp>())
+      add(store, store.getPlaceAttr());
+  }
+  for (auto [store, buffer] : stores)
+    if (int64_t stride = buffer.getLocalStride();
         stride < part || stride != ofStates)
-      return store.emitOpError("expected a local_stride of at least ")
+      return store->emitOpError("expected a local_stride of at least ")
              << part << " bytes, the same as of all places on the host, got "
              << stride;
   auto strideOf = [](const StateModel &state) {

@@ -8,9 +8,8 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Returns the bytes of elements of a state from `begin` on.
-static Extent getPieceExtent(const StateModel &state, int64_t begin,
-                             int64_t elements) {
+Extent fcdp::getPieceExtent(const StateModel &state, int64_t begin,
+                            int64_t elements) {
   int64_t width =
       elementBytes(StateOp(state.op).getTensorType().getElementType());
   Extent extent = state.extent;
@@ -40,6 +39,26 @@ LogicalResult PlanRun::checkBlocks(const StateModel &state, Extent extent) {
                      << extent.end;
 }
 
+LogicalResult PlanRun::checkOld(int32_t state, const Extent &piece) {
+  const StateModel &model = plan.states[state];
+  bool isStarted = updating.count(model.bucket);
+  int32_t version = now->versions[model.bucket] - isStarted;
+  const Content *foreign = nullptr;
+  getMap(model).visitContents(piece, [&](int32_t id) {
+    const Content &content = contents[id];
+    if (!isFor(state, content) || content.version != version)
+      foreign = &content;
+    return !foreign;
+  });
+  if (!foreign)
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "loads a piece of @" << StateOp(model.op).getSymName()
+       << " that has not the content from the last update";
+  attachWriter(diag, *foreign, "last written here");
+  return diag;
+}
+
 /// Copies a piece of a state to the device. All its bytes must have the content
 /// that the last update has left. Other pieces may be newer.
 LogicalResult PlanRun::loadPiece(const PlanInstruction &instruction) {
@@ -51,22 +70,10 @@ LogicalResult PlanRun::loadPiece(const PlanInstruction &instruction) {
   if (failed(checkBlocks(state, extent)) ||
       failed(access(getArena(state), extent, Mode::read)))
     return failure();
+  if (failed(checkOld(instruction.state, extent)))
+    return failure();
   bool isStarted = updating.count(instruction.bucket);
   int32_t version = now->versions[instruction.bucket] - isStarted;
-  const Content *foreign = nullptr;
-  getMap(state).visitContents(extent, [&](int32_t id) {
-    const Content &content = contents[id];
-    if (!isFor(instruction.state, content) || content.version != version)
-      foreign = &content;
-    return !foreign;
-  });
-  if (foreign) {
-    InFlightDiagnostic diag = emitError();
-    diag << "loads a piece of @" << StateOp(state.op).getSymName()
-         << " that has not the content from the last update";
-    attachWriter(diag, *foreign, "last written here");
-    return diag;
-  }
   Content content;
   content.kind = ContentKind::optimizer;
   content.bucket = instruction.bucket;

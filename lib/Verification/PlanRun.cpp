@@ -95,6 +95,7 @@ void PlanRun::enter(const FunctionModel &entered) {
   storedAs.clear();
   updating.clear();
   storing.clear();
+  loaded.clear();
   if (!isMicrobatch(entered.role))
     return;
   ++now->batch;
@@ -197,6 +198,9 @@ LogicalResult PlanRun::issueOn(const PlanInstruction &instruction) {
       [&](LoadValueOp) { return loadValue(instruction); },
       [&](StateStoreOp) { return storePiece(instruction); },
       [&](StateLoadOp) { return loadPiece(instruction); },
+      [&](StoreGradientOp) { return storeGradient(instruction); },
+      [&](HostUpdateOp) { return updateOnHost(instruction); },
+      [&](LoadShardOp) { return loadShard(instruction); },
       [&](ShardUpdateOp op) {
         return op.isOfPiece() ? updatePiece(instruction) : update(instruction);
       },

@@ -37,6 +37,9 @@ struct Issued {
   const PlanInstruction *instruction;
 };
 
+/// Returns the bytes of elements of a state from `begin` on.
+Extent getPieceExtent(const StateModel &state, int64_t begin, int64_t elements);
+
 class PlanRun {
 public:
   explicit PlanRun(const PlanModel &plan);
@@ -97,6 +100,15 @@ private:
   mlir::LogicalResult updatePiece(const PlanInstruction &instruction);
   mlir::LogicalResult checkPiece(Root window, int32_t state, int64_t begin,
                                  int64_t elements, int32_t version);
+  mlir::LogicalResult storeGradient(const PlanInstruction &instruction);
+  mlir::LogicalResult updateOnHost(const PlanInstruction &instruction);
+  mlir::LogicalResult loadShard(const PlanInstruction &instruction);
+  /// Reads the host memory that `store` and later operations have written, and
+  /// checks that nothing else has.
+  mlir::LogicalResult readWindow(StoreGradientOp store, mlir::Operation *last);
+  /// Checks that all bytes of a piece of a state have the content that the last
+  /// update has left.
+  mlir::LogicalResult checkOld(int32_t state, const Extent &piece);
   mlir::LogicalResult subtract(const PlanInstruction &instruction);
   mlir::LogicalResult synchronize(const PlanInstruction &instruction);
   /// Handles an operation that changes all gradients in place.
@@ -193,6 +205,9 @@ private:
     int32_t content = 0;
   };
   llvm::DenseMap<int32_t, Updating> updating;
+  /// By bucket that is updated on the host, the elements of its shard that are
+  /// loaded.
+  llvm::DenseMap<int32_t, int64_t> loaded;
   /// By state, the content that pieces are stored as.
   llvm::DenseMap<int32_t, int32_t> storing;
 };

@@ -28,9 +28,10 @@ enum class StreamId : uint8_t {
   D2H,
   H2D,
   InterReduce,
-  IntraReduce
+  IntraReduce,
+  Host ///< work of the node's processors
 };
-inline constexpr size_t kNumStreams = 7;
+inline constexpr size_t kNumStreams = 8;
 /// Returns the plan's name of the stream: "inter_reduce".
 const char *name(StreamId stream);
 

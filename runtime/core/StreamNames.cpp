@@ -19,6 +19,8 @@ const char *name(StreamId stream) {
     return "inter_reduce";
   case StreamId::IntraReduce:
     return "intra_reduce";
+  case StreamId::Host:
+    return "host";
   }
   return "?";
 }

@@ -13,10 +13,13 @@
 
 #include <ATen/core/stack.h>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
 namespace fcdp {
+
+class HostThreads;
 
 /// Optimizer state of one bucket that is not in an arena.
 struct UpdateState {
@@ -68,6 +71,8 @@ struct StepState {
   PieceMemory pieces = PieceMemory(device);
   /// Scratch memory for updates of states in host memory by pieces, in f32.
   at::Tensor hostPieces = {};
+  /// The threads of updates on the host, if the step has any.
+  std::shared_ptr<HostThreads> hostThreads = {};
   /// Whether the updates of this step leave everything unchanged. Equal on all
   /// ranks.
   bool skipsUpdates = false;

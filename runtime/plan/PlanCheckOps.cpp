@@ -85,8 +85,21 @@ private:
       failCheck({where, ".max_norm"}, "expected a positive number");
   }
   void check(const plan::ShardUpdateT &op) const;
+  std::vector<const plan::State *>
+  checkUpdate(const plan::ShardUpdateT &op) const;
+  void check(const plan::StoreGradientT &op) const {
+    copy(op.grad, op.gradOut, 1, ", the bytes of 'grad'");
+    hostRegion(".grad_out", op.gradOut);
+    if ((op.shard != nullptr) != (op.shardOut != nullptr))
+      failCheck({where, ".shard_out"}, "expected it with 'shard'");
+    if (!op.shard)
+      return;
+    copy(*op.shard, *op.shardOut, 1, ", the bytes of 'shard'");
+    hostRegion(".shard_out", *op.shardOut);
+  }
+  void check(const plan::HostUpdateT &op) const;
   void checkPieces(const plan::ShardUpdateT &op,
-                   std::span<const plan::StateRole> states) const;
+                   std::span<const plan::State *const> updated) const;
   void checkWhole(const plan::ParameterT &parameter,
                   const plan::BucketT &bucket) const;
   void checkBlocks(const plan::ParameterT &parameter) const;
@@ -225,7 +238,9 @@ void OpChecker::argument(const plan::ArgumentT &argument, size_t index) const {
   }
 }
 
-void OpChecker::check(const plan::ShardUpdateT &op) const {
+/// Checks an update but for the places of its states, which it returns.
+std::vector<const plan::State *>
+OpChecker::checkUpdate(const plan::ShardUpdateT &op) const {
   const plan::BucketT &bucket = *plan.buckets[op.bucket];
   auto needs = [&](plan::StateRole role) {
     if (!findState(bucket, role))
@@ -239,7 +254,6 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
   const plan::OptimizerFacts facts = factsOf(optimizer);
   for (plan::StateRole role : facts.states)
     needs(role);
-  checkPieces(op, facts.states);
   if (double base = plan.learningRate(), rate = learningRate(optimizer);
       base == 0 && rate != 0)
     failCheck(where, "expected a learning rate of 0, as the plan's, got ",
@@ -260,6 +274,54 @@ void OpChecker::check(const plan::ShardUpdateT &op) const {
     if (hasBlocks)
       checkBlocks(*parameter);
   }
+  std::vector<const plan::State *> updated;
+  for (plan::StateRole role : facts.states)
+    updated.push_back(findState(bucket, role));
+  if (const plan::State *master = findState(bucket, plan::StateRole::master))
+    updated.push_back(master);
+  return updated;
+}
+
+void OpChecker::check(const plan::ShardUpdateT &op) const {
+  checkPieces(op, checkUpdate(op));
+}
+
+/// Checks an update on the host. Its states are in the host arena.
+void OpChecker::check(const plan::HostUpdateT &op) const {
+  checkIndex({where, ".update.bucket"}, op.update->bucket, plan.buckets.size(),
+             "buckets");
+  const plan::ShardUpdateT &update = *op.update;
+  const plan::BucketT &bucket = *plan.buckets[update.bucket];
+  if (op.bucket != update.bucket)
+    failCheck({where, ".update.bucket"}, "expected ", op.bucket, ", got ",
+              update.bucket);
+  if (update.begin >= update.end || update.end > bucket.shardElements)
+    failCheck({where, ".update.end"}, "expected a piece of the ",
+              bucket.shardElements, " elements of the shard of bucket '",
+              bucket.name, "', got ", update.begin, " to ", update.end);
+  if (!update.states.empty())
+    failCheck({where, ".update.states"}, "expected no pieces, got ",
+              update.states.size());
+  const uint64_t elements = update.end - update.begin;
+  for (const plan::State *state : checkUpdate(update)) {
+    const char *name = plan::EnumNameStateRole(state->role());
+    if (state->buf().arena() != plan::Arena::host)
+      failCheck(where, "expected the state '", name, "' of bucket '",
+                bucket.name, "' in host memory");
+    const uint64_t all =
+        state->buf().bytes() / byteSize(toDType(state->dtype()));
+    // A state is cut in proportion to the shard.
+    const uint64_t each = all == 0 ? 0 : bucket.shardElements / all;
+    if (isFactor(state->role()) || each == 0 || update.begin % each != 0 ||
+        elements % each != 0)
+      failCheck({where, ".update"}, "expected whole states '", name,
+                "' of bucket '", bucket.name, "', got those of elements ",
+                update.begin, " to ", update.end);
+  }
+  flat(".grad", op.grad, elements, plan::DType::f32);
+  hostRegion(".grad", op.grad);
+  flat(".shard", op.shard, elements, bucket.storage);
+  hostRegion(".shard", op.shard);
 }
 
 /// Checks that a copy to a file or from it is of whole blocks of a state.
@@ -283,13 +345,8 @@ void OpChecker::checkFileCopy(const plan::CacheCopyT &op,
 
 /// Checks the pieces of states in other memory that an update changes.
 void OpChecker::checkPieces(const plan::ShardUpdateT &op,
-                            std::span<const plan::StateRole> states) const {
+                            std::span<const plan::State *const> updated) const {
   const plan::BucketT &bucket = *plan.buckets[op.bucket];
-  std::vector<const plan::State *> updated;
-  for (plan::StateRole role : states)
-    updated.push_back(findState(bucket, role));
-  if (const plan::State *master = findState(bucket, plan::StateRole::master))
-    updated.push_back(master);
   if (op.end == 0) {
     if (op.begin != 0 || !op.states.empty())
       failCheck({where, ".end"}, "expected the end of a piece, got 0");

@@ -31,6 +31,12 @@ StepPlan::optimizerOf(const plan::ShardUpdateT &op) const {
   return op.optimizer.type == plan::Optimizer::NONE ? optimizer : op.optimizer;
 }
 
+const plan::ShardUpdateT *StepPlan::updateOf(const plan::OpT &op) {
+  if (const auto *onHost = op.body.Ashost_update())
+    return onHost->update.get();
+  return op.body.Asshard_update();
+}
+
 uint32_t countParts(plan::Sharding sharding, const Mesh &mesh) {
   switch (sharding) {
   case plan::Sharding::world:

@@ -159,6 +159,9 @@ struct StepPlan : plan::PlanT {
   double learningRate() const;
   /// Returns the optimizer of an update.
   const plan::OptimizerUnion &optimizerOf(const plan::ShardUpdateT &op) const;
+  /// Returns the update that an operation does on the device or on the host, or
+  /// null.
+  static const plan::ShardUpdateT *updateOf(const plan::OpT &op);
   /// Returns the index of the function. A checked step has all functions that
   /// its number of micro-batches needs, and each micro-batch for each variant.
   size_t indexOf(plan::Role role, uint32_t variant = 0) const;

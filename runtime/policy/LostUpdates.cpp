@@ -68,7 +68,7 @@ public:
 
   UpdateCount count() {
     for (const auto &op : plan.ops)
-      if (const auto *update = op->body.Asshard_update();
+      if (const auto *update = StepPlan::updateOf(*op);
           update && update->begin == 0)
         countBucket(*update);
     return total;
@@ -134,7 +134,7 @@ private:
 
 bool mayLoseUpdates(const StepPlan &plan) {
   return std::any_of(plan.ops.begin(), plan.ops.end(), [&](const auto &op) {
-    const auto *update = op->body.Asshard_update();
+    const auto *update = StepPlan::updateOf(*op);
     return update && mayLose(plan, *update);
   });
 }

@@ -45,6 +45,7 @@ constexpr char kSymbols[] = R"(
   fcdp.bucket @owned unit "m" elements 8000 storage f32 wire bf16 trainable layout owned states host members [@m0 at 0, @m1 at 800, @m2 at 1024]
   fcdp.bucket @mastered unit "m" elements 8000 storage bf16 wire bf16 master f32 trainable members []
   fcdp.state @moment exp_avg of @owned in host : tensor<1000xf32>
+  fcdp.bucket @hosted unit "m" elements 8000 storage bf16 wire bf16 master f32 trainable states host update host members []
   fcdp.bucket @filed unit "m" elements 8000 storage f32 wire bf16 trainable states file members []
   fcdp.state @on_disk exp_avg of @filed in file : tensor<1000xf32>
   fcdp.state @s cache of @b in host : tensor<2000xbf16>
@@ -317,6 +318,29 @@ TEST_F(CostModelTest, LocalSums) {
                        "%a: tensor<1000xf32>")
                       .seconds,
             12000);
+}
+
+TEST_F(CostModelTest, UpdatesOnTheHost) {
+  // The gradient of 500 elements goes there, and the shard comes back.
+  const std::string store = "%g = fcdp.store_gradient @hosted piece 0 to 500 : "
+                            "!fcdp.stored<tensor<500xbf16>>\n",
+                    update =
+                        "%s = fcdp.host_update %g : "
+                        "!fcdp.stored<tensor<500xbf16>> of @hosted piece 0 to "
+                        "500 scale 1.0 with #fcdp.adamw<lr = 1.0, beta1 = 0.5, "
+                        "beta2 = 0.5, eps = 1.0, weight_decay = 0.0>\n",
+                    load = "fcdp.load_shard %s to @hosted at 0 : "
+                           "!fcdp.stored<tensor<500xbf16>>\n";
+  expectCost(cost(store), Resource::d2h, 1, 4 * 2000 / 1e8);
+  expectCost(cost(store + update + load), Resource::h2d, 1, 2 * 1000 / 1e8);
+  // The processors' rate, or the memory's, in which the gradient is read, three
+  // states are read and written, and the shard is written, bounds it.
+  cluster.host.updateRate = 1000;
+  expectCost(cost(store + update), Resource::host, 0, 0.5);
+  cluster.host.memoryBandwidth = 1e4;
+  Cost bound = cost(store + update);
+  expectCost(bound, Resource::host, 0, 4 * 500 * (4 + 2 * 12 + 2) / 1e4);
+  EXPECT_DOUBLE_EQ(bound.hostMemory, bound.seconds);
 }
 
 TEST_F(CostModelTest, Updates) {

@@ -83,6 +83,12 @@ inline PipelineOptions withStates(PipelineOptions options,
   return options;
 }
 
+inline PipelineOptions withUpdate(PipelineOptions options,
+                                  llvm::StringRef update) {
+  options.update = update.str();
+  return options;
+}
+
 inline PipelineOptions withReduceWire(PipelineOptions options,
                                       llvm::StringRef wire) {
   options.reduceWire = wire.str();
@@ -102,17 +108,20 @@ inline PipelineOptions withOuter(PipelineOptions options,
 
 /// Steps in which everything of the dialect occurs.
 inline std::vector<PipelineOptions> makeCoveringRuns() {
-  return {withReduceWire(makeOptions("zero2", "sharded", "adamw"), "int8"),
-          withOuter(makeOptions("hsdp", "full", "adamw"), "4,fragments=2"),
-          withWire(makeOptions("fcdp", "node_host", "adamw"), "delta"),
-          makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
-          withActivations(makeOptions("zero3", "full", "adamw")),
-          makeOptions("zero3", "sharded", "muon"),
-          makeOptions("zero3", "sharded", "adamw8bit"),
-          makeOptions("zero3", "sharded", "adafactor"),
-          makeOptions("zero3", "sharded", "soap"),
-          withStates(makeOptions("zero3", "sharded", "lion"), "host"),
-          makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on", "x")};
+  return {
+      withReduceWire(makeOptions("zero2", "sharded", "adamw"), "int8"),
+      withOuter(makeOptions("hsdp", "full", "adamw"), "4,fragments=2"),
+      withWire(makeOptions("fcdp", "node_host", "adamw"), "delta"),
+      makeOptions("hpz", "node", "sgd,lr=0.1,momentum=0.9"),
+      withActivations(makeOptions("zero3", "full", "adamw")),
+      withUpdate(withStates(makeOptions("zero3", "sharded", "adamw"), "host"),
+                 "host"),
+      makeOptions("zero3", "sharded", "muon"),
+      makeOptions("zero3", "sharded", "adamw8bit"),
+      makeOptions("zero3", "sharded", "adafactor"),
+      makeOptions("zero3", "sharded", "soap"),
+      withStates(makeOptions("zero3", "sharded", "lion"), "host"),
+      makeOptions("zero2", "sharded", "adamw", "f32", "f16", "on", "x")};
 }
 
 /// The step; with outer steps, without the write of a buffer, which they

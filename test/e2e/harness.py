@@ -79,6 +79,7 @@ class Config:
     reduce_wire: str = ""
     outer: str = ""
     states: str = ""
+    update: str = ""
 
     @property
     def world(self) -> int:
@@ -105,6 +106,7 @@ class Config:
         wires = (self.wire and f"-{self.wire}") + (self.reduce_wire and f"-{self.reduce_wire}")
         wires += self.outer and f"-outer{self.outer}".replace(",", "-").replace("=", "")
         wires += self.states and f"-{self.states}".replace(",", "-").replace("=", "")
+        wires += self.update and f"-update-{self.update}"
         shape = f"{self.model}-{mesh}-{strategy}-k{self.micro_batches}"
         return f"{shape}-{optimizer}{clip}{remat}{layout}{merged}{cluster}{groups}{master}{reduce}{scale}{wires}"
 
@@ -249,6 +251,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--loss-chunk={config.loss_chunk}"] if config.loss_chunk else []),
         *([f"--activations={config.activations}"] if config.activations else []),
         *([f"--states={config.states}"] if config.states else []),
+        *([f"--update={config.update}"] if config.update else []),
         "-o",
         out,
     ]

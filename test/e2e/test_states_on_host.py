@@ -50,6 +50,13 @@ def test_bits_are_those_of_states_on_the_device(workshop: Workshop, name: str) -
         assert_planned_memory(workshop, other)
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_bits_are_those_of_updates_on_the_device(workshop: Workshop, name: str) -> None:
+    other = replace(CONFIGS[name], states=HOST, update="host")
+    assert_bit_equal(workshop.run(CONFIGS[name], STEPS), workshop.run(other, STEPS))
+    assert_planned_memory(workshop, other)
+
+
 def test_the_device_has_no_states(workshop: Workshop) -> None:
     config = CONFIGS["adamw"]
     device, host = (read_plan(workshop.step(replace(config, states=states))) for states in ("", HOST))
@@ -61,6 +68,55 @@ def test_the_device_has_no_states(workshop: Workshop) -> None:
     # Each rank of a node has its part.
     strides = {state["local_stride"] for bucket in host["buckets"] for state in bucket["states"].values()} - {0}
     assert host["host_bytes"] == config.local * strides.pop() and not strides
+
+
+def align(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def most_reserved(plan: Mapping[str, Any]) -> int:
+    """The most bytes of the device that the update has in use at once, beside states."""
+    (update,) = (function for function in plan["functions"] if function["role"] == "update")
+    return max(
+        sum(one["bytes"] for one in update["reserved"] if one["from"] <= op < one["to"])
+        for op in range(update["first"], update["end"])
+    )
+
+
+def test_windows_are_three_pieces(workshop: Workshop) -> None:
+    config = CONFIGS["adamw"]
+    streamed, updated = (
+        read_plan(workshop.step(replace(config, states=HOST, update=update))) for update in ("", "host")
+    )
+    # Two moments of an element have 8 bytes. Shards are cut into equal multiples of 256 elements.
+    pieces = []
+    for bucket in (bucket for bucket in updated["buckets"] if bucket["trainable"]):
+        elements, most = bucket["shard_elements"], 20000 // 8 // 256 * 256
+        each = align(-(-elements // -(-elements // most)), 256)
+        pieces += [min(each, elements - begin) for begin in range(0, elements, each)]
+    assert len(pieces) > 3
+
+    # The window of a streamed update is on the device: three pieces of two moments. Besides, both updates have what the
+    # function before has in flight.
+    loads = [op["out"] for op in streamed["ops"] if op["kind"] == "state_load"]
+    assert sum(load["bytes"] for load in loads) == 8 * sum(pieces)
+    assert most_reserved(streamed) - most_reserved(updated) == 3 * 2 * align(4 * max(pieces), 256)
+
+    # The windows of an update on the host are in each rank's part of host memory, with a gradient and a shard each.
+    assert not [op for op in updated["ops"] if op["kind"] in ("state_load", "shard_update")]
+    stores = [op for op in updated["ops"] if op["kind"] == "store_gradient"]
+    assert sorted(op["grad"]["bytes"] for op in stores) == sorted(4 * elements for elements in pieces)
+    windows = [
+        max(align(op["grad_out"]["bytes"], 64) + op["shard_out"]["bytes"] for op in stores[i::3]) for i in range(3)
+    ]
+    states = sum(
+        align(state["bytes"], 256)
+        for bucket in updated["buckets"]
+        for state in bucket["states"].values()
+        if state["arena"] == "host"
+    )
+    assert updated["host_bytes"] == config.local * (states + sum(align(window, 256) for window in windows))
+    assert updated["planned"]["device_bytes"] <= streamed["planned"]["device_bytes"]
 
 
 def test_checkpoints_go_on_with_states_elsewhere(workshop: Workshop, tmp_path: Path) -> None:

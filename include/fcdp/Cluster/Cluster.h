@@ -48,6 +48,9 @@ struct Host {
   /// Bytes per second of a node's local disks, which its ranks share, with as
   /// many reads as writes at the same time. By default that of one NVMe disk.
   double fileBandwidth = 2e9;
+  /// Elements per second that the processors of one rank update in host memory,
+  /// at most. The default is that of AdamW on one core.
+  double updateRate = 8e8;
   IssueTimes issue;
 };
 

@@ -5,11 +5,11 @@ namespace fcdp {
 
 /// The resources that operations on different streams compete for. All ranks do
 /// the same at the same time, so these are the resources of one rank.
-enum class Resource { compute, inter, intra, h2d, d2h };
+enum class Resource { compute, inter, intra, h2d, d2h, host };
 inline constexpr unsigned kNumResources =
-    static_cast<unsigned>(Resource::d2h) + 1;
+    static_cast<unsigned>(Resource::host) + 1;
 inline constexpr const char *kResourceNames[kNumResources] = {
-    "compute", "inter", "intra", "h2d", "d2h"};
+    "compute", "inter", "intra", "h2d", "d2h", "host"};
 
 /// The cost of an operation on one rank while all ranks run it.
 struct Cost {

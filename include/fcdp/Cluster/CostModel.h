@@ -39,6 +39,9 @@ public:
   /// Return the cost of a copy of `bytes` per rank to or from host memory.
   Cost costOfStore(double bytes) const;
   Cost costOfLoad(double bytes) const;
+  /// Returns whether an update of states in host memory is predicted to take
+  /// less time on the node's processors than if it streams them.
+  bool isFasterOnHost(BucketOp bucket, OptimizerAttrInterface optimizer) const;
 
 private:
   Cluster cluster;

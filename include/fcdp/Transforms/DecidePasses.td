@@ -299,6 +299,10 @@ def DecideStatesPass : FcdpPass<"fcdp-decide-states"> {
     `activations=auto`, values of the forward pass may move instead or as well: the
     fastest of these plans that fits is taken.
 
+    With `update=host`, the buckets that the pass moves are updated on the node's
+    processors, and with `update=auto` those for which the cluster predicts that this is
+    faster than to stream their states.
+
     Before:
 
     ```mlir
@@ -314,7 +318,7 @@ def DecideStatesPass : FcdpPass<"fcdp-decide-states"> {
     fcdp.state @bucket.a.exp_avg exp_avg of @bucket.a in host : tensor<16xf32>
     ```
   }];
-  let options = [States, Activations, ClusterFile, ProfileFile, DeviceMemory];
+  let options = [States, Update, Activations, ClusterFile, ProfileFile, DeviceMemory];
 }
 
 def StreamStatesPass : FcdpPass<"fcdp-stream-states"> {
@@ -326,6 +330,10 @@ def StreamStatesPass : FcdpPass<"fcdp-stream-states"> {
     update of the piece before it, also of another bucket, so that they run at the same
     time. The result has the bits of an update on the device. The first load is at the
     beginning of `@update`.
+
+    With `update host`, the pieces of the gradients are stored in host memory instead,
+    updated there with the states, and the pieces of the shard are loaded. At most three
+    pieces are in host memory at a time, one for each of these steps.
 
     Before:
 

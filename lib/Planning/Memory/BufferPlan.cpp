@@ -108,13 +108,18 @@ StatePlan fcdp::planStates(ModuleOp module) {
     if (getOwner(state.getArena()) == CopyOwner::node)
       parts[state.getArena()] += sizeOf(state);
   HostValues values = planHostValues(module);
+  auto bytesOf = [](Operation *op) {
+    auto gradient = dyn_cast<StoreGradientOp>(op);
+    return gradient ? gradient.getStoredBytes()
+                    : byteSize(cast<StoreValueOp>(op).getValue().getType());
+  };
   const int64_t hostStates = parts[kStoredArena];
   parts[kStoredArena] += values.bytes;
   for (auto [op, offset] : values.offsets)
-    plan.stored[op] = BufferAttr::get(
-        module.getContext(), kStoredArena, hostStates + offset,
-        byteSize(StoreValueOp(op).getValue().getType()), /*node_stride=*/0,
-        /*local_stride=*/parts[kStoredArena]);
+    plan.stored[op] = BufferAttr::get(module.getContext(), kStoredArena,
+                                      hostStates + offset, bytesOf(op),
+                                      /*node_stride=*/0,
+                                      /*local_stride=*/parts[kStoredArena]);
   auto place = [&](StateOp state, int64_t &end) {
     plan.places[state.getSymNameAttr()] =
         BufferAttr::get(module.getContext(), state.getArena(), end,

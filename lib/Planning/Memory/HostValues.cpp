@@ -2,9 +2,11 @@
 
 #include "fcdp/Planning/Memory/HostValues.h"
 
+#include "dialects/Fcdp/StatePieces.h"
 #include "fcdp/Analysis/Buffers.h"
 #include "fcdp/Planning/Memory/ArenaPacking.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -26,8 +28,29 @@ static Operation *findLastUser(StoreValueOp store) {
   return last;
 }
 
+/// Places the pieces that `function` updates on the host. They use a number of
+/// windows in turn.
+static void addWindows(func::FuncOp function, HostValues &values) {
+  std::array<int64_t, kHostWindows> sizes{}, offsets{};
+  SmallVector<StoreGradientOp> stores(function.getOps<StoreGradientOp>());
+  for (auto [i, store] : llvm::enumerate(stores)) {
+    int64_t &size = sizes[i % kHostWindows];
+    size = std::max(size, store.getStoredBytes());
+  }
+  int64_t end = 0;
+  for (auto [size, offset] : llvm::zip_equal(sizes, offsets)) {
+    offset = end;
+    end += static_cast<int64_t>(llvm::alignTo(size, kBufferAlignment));
+  }
+  for (auto [i, store] : llvm::enumerate(stores))
+    values.offsets[store] = offsets[i % kHostWindows];
+  values.bytes = std::max(values.bytes, end);
+}
+
 HostValues fcdp::planHostValues(ModuleOp module) {
   HostValues values;
+  for (auto function : module.getOps<func::FuncOp>())
+    addWindows(function, values);
   for (auto function : module.getOps<func::FuncOp>()) {
     SmallVector<StoreValueOp> stores(function.getOps<StoreValueOp>());
     if (stores.empty())

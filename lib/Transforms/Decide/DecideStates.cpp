@@ -4,6 +4,7 @@
 #include "Options/ClusterOption.h"
 #include "Verify/VerifyPhase.h"
 #include "dialects/Fcdp/StatePieces.h"
+#include "fcdp/Cluster/CostModel.h"
 #include "fcdp/Support/Units.h"
 #include "fcdp/Transforms/PipelineOptions.h"
 
@@ -32,12 +33,16 @@ public:
 
 private:
   LogicalResult decide();
-  LogicalResult findLimit();
+  LogicalResult findCluster();
+  LogicalResult checkUpdate();
+  FailureOr<bool> isUpdatedOnHost(const MovableStates &states) const;
   FailureOr<SmallVector<bool>> choose(ArrayRef<MovableStates> movable);
   void remark(ArrayRef<MovableStates> moved, int64_t before, int64_t after);
+  void remarkOnUpdate(const MovableStates &states, bool isOnHost);
 
   std::optional<Cluster> described;
   StatesSpec spec;
+  UpdateMode updateMode = UpdateMode::Device;
   int64_t limit = 0;
 };
 } // namespace
@@ -87,8 +92,8 @@ void fcdp::moveStates(ModuleOp module, const MovableStates &states, Arena arena,
       state.setArena(arena);
 }
 
-/// Finds the cluster and the memory for `auto`.
-LogicalResult DecideStatesPass::findLimit() {
+/// Finds the cluster and the memory, if they are described.
+LogicalResult DecideStatesPass::findCluster() {
   ModuleOp module = getOperation();
   if (!cluster.empty() || described) {
     llvm::Expected<Cluster> found =
@@ -100,10 +105,48 @@ LogicalResult DecideStatesPass::findLimit() {
   }
   if (deviceMemory > 0)
     limit = deviceMemory;
-  if (limit > 0)
+  return success();
+}
+
+/// Checks where states may be updated.
+LogicalResult DecideStatesPass::checkUpdate() {
+  ModuleOp module = getOperation();
+  if (updateMode == UpdateMode::Auto && getTarget(module) == Target::cpu &&
+      spec.mode != StatesSpec::Mode::File && !described)
+    return module.emitError("update: 'auto' compares predicted times; give "
+                            "--cluster");
+  if (updateMode != UpdateMode::Host)
     return success();
-  return module.emitError("states 'auto' moves as many bytes as the device's "
-                          "memory demands; give --device-memory or --cluster");
+  if (spec.mode == StatesSpec::Mode::File)
+    return module.emitError("update: expected 'device' for states in files, "
+                            "got 'host'");
+  if (getTarget(module) != Target::cpu)
+    return module.emitError("update: expected 'device', because the runtime "
+                            "has no updates on the host beside a GPU, got "
+                            "'host'");
+  return success();
+}
+
+/// Decides where states in host memory are updated. That needs no more device
+/// memory on the host than on the device.
+FailureOr<bool>
+DecideStatesPass::isUpdatedOnHost(const MovableStates &states) const {
+  BucketOp bucket = states.bucket;
+  bool mayBe = updateMode != UpdateMode::Device &&
+               spec.mode != StatesSpec::Mode::File &&
+               getTarget(bucket->getParentOfType<ModuleOp>()) == Target::cpu;
+  if (!mayBe)
+    return false;
+  bool isForced = updateMode == UpdateMode::Host;
+  if (canUpdateOnHost(states.optimizer))
+    return isForced ||
+           CostModel(*described).isFasterOnHost(bucket, states.optimizer);
+  if (!isForced)
+    return false;
+  return bucket.emitError("update: expected an optimizer that updates elements "
+                          "for 'host', got '")
+         << OptimizerAttrInterface(states.optimizer).getName()
+         << "', which updates whole parameters; use 'device' or 'auto'";
 }
 
 void DecideStatesPass::remark(ArrayRef<MovableStates> moved, int64_t before,
@@ -135,6 +178,19 @@ void DecideStatesPass::remark(ArrayRef<MovableStates> moved, int64_t before,
                          BucketOp(states.bucket).getSymName(),
                          formatBytes(states.bytes))
                .str();
+}
+
+/// Emits a remark on where states are updated, if `auto` decides it.
+void DecideStatesPass::remarkOnUpdate(const MovableStates &states,
+                                      bool isOnHost) {
+  if (updateMode != UpdateMode::Auto || !getContext().getRemarkEngine())
+    return;
+  remark::passed(BucketOp(states.bucket).getLoc(),
+                 remark::RemarkOpts::name("update").category(getArgument()))
+      << llvm::formatv("bucket {0}: states are updated on the {1}",
+                       BucketOp(states.bucket).getSymName(),
+                       isOnHost ? "host" : "device")
+             .str();
 }
 
 /// Emits a remark on what was compared, if values of the forward pass were,
@@ -182,13 +238,31 @@ LogicalResult DecideStatesPass::decide() {
   if (!parsed)
     return module.emitError("states: ") << toString(parsed.takeError());
   spec = *parsed;
-  if (spec.mode == StatesSpec::Mode::Device)
+  llvm::Expected<UpdateMode> mode = parseUpdate(update);
+  if (!mode)
+    return module.emitError("update: ") << toString(mode.takeError());
+  updateMode = *mode;
+  if (spec.mode == StatesSpec::Mode::Device) {
+    bool hasOnHost =
+        llvm::any_of(module.getOps<BucketOp>(), [](BucketOp bucket) {
+          return bucket.getStates() == Arena::host;
+        });
+    if (updateMode == UpdateMode::Host && !hasOnHost)
+      return module.emitError("update: expected states in host memory for "
+                              "'host'; give --states=host or --states=auto");
     return success();
+  }
+  bool needsCluster =
+      spec.mode == StatesSpec::Mode::Auto || updateMode == UpdateMode::Auto;
+  if ((needsCluster && failed(findCluster())) || failed(checkUpdate()))
+    return failure();
   SmallVector<MovableStates> movable = findMovableStates(module);
   SmallVector<bool> moves(movable.size(), true);
   if (spec.mode == StatesSpec::Mode::Auto) {
-    if (failed(findLimit()))
-      return failure();
+    if (limit <= 0)
+      return module.emitError(
+          "states 'auto' moves as many bytes as the device's memory demands; "
+          "give --device-memory or --cluster");
     FailureOr<SmallVector<bool>> chosen = choose(movable);
     if (failed(chosen))
       return failure();
@@ -203,7 +277,13 @@ LogicalResult DecideStatesPass::decide() {
                  .emitError("states: expected states on the device if nodes "
                             "train by themselves, got '")
              << stringifyArena(arena) << "'";
+    FailureOr<bool> onHost = isUpdatedOnHost(states);
+    if (failed(onHost))
+      return failure();
     moveStates(module, states, arena, spec.pieceBytes);
+    if (*onHost)
+      BucketOp(states.bucket).setUpdatedOnHost(true);
+    remarkOnUpdate(states, *onHost);
   }
   return success();
 }

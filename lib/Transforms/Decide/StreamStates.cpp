@@ -31,13 +31,15 @@ private:
 
   LogicalResult cut(ShardUpdateOp update, BucketOp bucket);
   void load(OpBuilder &builder, Piece &piece);
+  void updateOnHost();
   void updateAndStore(OpBuilder &builder, const Piece &piece);
   StateOp getState(BucketOp bucket, StateRole role) {
     return states.lookup({bucket.getSymNameAttr(), role});
   }
 
   llvm::DenseMap<std::pair<StringAttr, StateRole>, StateOp> states;
-  std::vector<Piece> pieces;
+  /// Pieces that are streamed, and pieces that are updated on the host.
+  std::vector<Piece> pieces, ofHost;
 };
 } // namespace
 
@@ -57,7 +59,8 @@ LogicalResult StreamStatesPass::cut(ShardUpdateOp update, BucketOp bucket) {
   int64_t count = llvm::divideCeil(all, most);
   int64_t each = llvm::alignTo(llvm::divideCeil(all, count), multiple);
   for (int64_t begin = 0; begin < all; begin += each)
-    pieces.push_back({update, bucket, {begin, std::min(all, begin + each)}});
+    (bucket.getUpdatedOnHost() ? ofHost : pieces)
+        .push_back({update, bucket, {begin, std::min(all, begin + each)}});
   return success();
 }
 
@@ -93,6 +96,48 @@ void StreamStatesPass::updateAndStore(OpBuilder &builder, const Piece &piece) {
   }
 }
 
+static Value storeGradient(OpBuilder &builder, ShardUpdateOp update,
+                           BucketOp bucket, PieceRange elements) {
+  auto type = RankedTensorType::get({elements.end - elements.begin},
+                                    bucket.getStorage());
+  return StoreGradientOp::create(
+      builder, update.getLoc(), StoredType::get(builder.getContext(), type),
+      update.getTargetAttr(), builder.getI64IntegerAttr(elements.begin),
+      builder.getI64IntegerAttr(elements.end),
+      bucket.getMaster() ? UnitAttr() : builder.getUnitAttr(), StreamAttr(),
+      BufferAttr());
+}
+
+/// Stores the gradients of the first pieces together, and each other one after
+/// the piece whose memory it uses again.
+void StreamStatesPass::updateOnHost() {
+  SmallVector<Value> gradients;
+  auto store = [&](OpBuilder &builder, size_t i) {
+    const Piece &piece = ofHost[i];
+    gradients.push_back(
+        storeGradient(builder, piece.update, piece.bucket, piece.elements));
+  };
+  for (size_t i = 0; i < ofHost.size(); ++i) {
+    const Piece &piece = ofHost[i];
+    ShardUpdateOp update = piece.update;
+    OpBuilder builder(update);
+    if (i == 0)
+      while (gradients.size() < std::min(kHostWindows, ofHost.size()))
+        store(builder, gradients.size());
+    IntegerAttr begin = builder.getI64IntegerAttr(piece.elements.begin);
+    auto made = HostUpdateOp::create(
+        builder, update.getLoc(), gradients[i].getType(), gradients[i],
+        update.getTargetAttr(), begin,
+        builder.getI64IntegerAttr(piece.elements.end), update.getScaleAttr(),
+        update.getOptimizer(), StreamAttr());
+    made->setDiscardableAttrs(update->getDiscardableAttrDictionary());
+    LoadShardOp::create(builder, update.getLoc(), made.getUpdated(),
+                        update.getTargetAttr(), begin, StreamAttr());
+    if (gradients.size() < ofHost.size())
+      store(builder, gradients.size());
+  }
+}
+
 void StreamStatesPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(requirePhase(module, Phase::sharded)))
@@ -107,11 +152,18 @@ void StreamStatesPass::runOnOperation() {
           << "'; use --states=host or --states=auto";
       return signalPassFailure();
     }
+    if (bucket.getUpdatedOnHost() && getTarget(module) != Target::cpu) {
+      bucket.emitError("update: expected the target 'cpu' for updates on the "
+                       "host, got '")
+          << stringifyTarget(getTarget(module)) << "'; use --update=device";
+      return signalPassFailure();
+    }
     if (isOptimizerState(state.getRole()) && areStreamed(bucket))
       state.setArena(*bucket.getStates());
     states[{bucket.getSymNameAttr(), state.getRole()}] = state;
   }
   pieces.clear();
+  ofHost.clear();
   auto function =
       module.lookupSymbol<func::FuncOp>(stringifyRole(Role::update));
   for (auto update : function.getOps<ShardUpdateOp>()) {
@@ -133,9 +185,11 @@ void StreamStatesPass::runOnOperation() {
       load(builder, pieces[i + 1]);
     updateAndStore(builder, pieces[i]);
   }
-  for (size_t i = 0; i < pieces.size(); ++i)
-    if (i + 1 == pieces.size() || pieces[i + 1].update != pieces[i].update)
-      pieces[i].update.erase();
+  updateOnHost();
+  for (std::vector<Piece> *list : {&pieces, &ofHost})
+    for (size_t i = 0; i < list->size(); ++i)
+      if (i + 1 == list->size() || (*list)[i + 1].update != (*list)[i].update)
+        (*list)[i].update.erase();
   states.clear();
   pieces.clear();
 }

@@ -57,7 +57,10 @@ void PlanMemoryPass::runOnOperation() {
     state.setBufferAttr(
         plans.getStates().places.lookup(state.getSymNameAttr()));
   for (auto [op, buffer] : plans.getStates().stored)
-    StoreValueOp(op).setPlaceAttr(buffer);
+    if (auto gradient = dyn_cast<StoreGradientOp>(op))
+      gradient.setPlaceAttr(buffer);
+    else
+      cast<StoreValueOp>(op).setPlaceAttr(buffer);
   for (auto function : module.getOps<func::FuncOp>()) {
     const BufferPlan &plan = **plans.lookup(function);
     for (auto [op, buffer] : plan.places)

@@ -31,3 +31,14 @@ llvm::Expected<StatesSpec> fcdp::parseStates(llvm::StringRef text) {
   spec.pieceBytes = *bytes;
   return spec;
 }
+
+llvm::Expected<UpdateMode> fcdp::parseUpdate(llvm::StringRef text) {
+  if (text == "device")
+    return UpdateMode::Device;
+  if (text == "host")
+    return UpdateMode::Host;
+  if (text == "auto")
+    return UpdateMode::Auto;
+  return llvm::createStringError("expected 'device', 'host' or 'auto', got '" +
+                                 text + "'");
+}

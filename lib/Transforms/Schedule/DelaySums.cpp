@@ -72,8 +72,8 @@ static SmallVector<AccumulateOp> findLastSums(func::FuncOp function) {
 /// Returns whether `op` updates the bucket, or loads or stores one of its
 /// states for that.
 static bool updatesBucket(Operation *op, StringRef bucket) {
-  if (auto update = dyn_cast<ShardUpdateOp>(op))
-    return update.getTarget() == bucket;
+  if (isa<UpdateOpInterface, StoreGradientOp, LoadShardOp>(op))
+    return cast<StorageOpInterface>(op).getStorageAttr().getValue() == bucket;
   if (!isa<StateLoadOp, StateStoreOp>(op))
     return false;
   auto state = SymbolTable::lookupNearestSymbolFrom<StateOp>(

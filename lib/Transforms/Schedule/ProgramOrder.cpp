@@ -4,6 +4,7 @@
 
 #include "ProgramOrder.h"
 
+#include "dialects/Fcdp/StatePieces.h"
 #include "fcdp/Analysis/Aliases.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 
@@ -125,6 +126,19 @@ void ProgramOrder::waitForSums() {
   }
 }
 
+/// The gradients for updates on the host use a number of windows in turn. A
+/// window is free when the shard that was updated there has been loaded.
+void ProgramOrder::waitForHostWindow(Operation *op, Stream stream) {
+  if (isa<LoadShardOp>(op))
+    hostLoads.push_back(op);
+  if (!isa<StoreGradientOp>(op))
+    return;
+  size_t before = numHostStores++;
+  if (before < kHostWindows || before - kHostWindows >= hostLoads.size())
+    return; // the proof refuses a window that is not free
+  wait(stream, asyncs.find(hostLoads[before - kHostWindows])->second);
+}
+
 void ProgramOrder::issue(Operation *op, Stream stream) {
   builder.setInsertionPoint(op);
   if (storesSum(op)) {
@@ -132,6 +146,7 @@ void ProgramOrder::issue(Operation *op, Stream stream) {
     waitForCompute(stream);
   }
   waitForInputs(op, stream);
+  waitForHostWindow(op, stream);
   if (stream == Stream::compute) {
     waitForWritten(op, stream);
     waitForLiveIn(op, stream);

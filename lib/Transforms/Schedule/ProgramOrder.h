@@ -82,6 +82,7 @@ private:
   /// Makes `stream`, before `op`, wait for the asynchronous work that makes
   /// what `op` reads.
   void waitForInputs(mlir::Operation *op, Stream stream);
+  void waitForHostWindow(mlir::Operation *op, Stream stream);
   /// Makes `stream`, before `op`, wait for the asynchronous accesses to what
   /// `op` writes.
   void waitForWritten(mlir::Operation *op, Stream stream);
@@ -123,6 +124,10 @@ private:
   /// The work that each stream has waited for, compute first.
   std::array<Clock, kNumStreams> clocks{};
   llvm::DenseMap<mlir::Operation *, Async> asyncs;
+  /// The loads of shards that were updated on the host, and the number of
+  /// gradients that were stored for that.
+  llvm::SmallVector<mlir::Operation *> hostLoads;
+  size_t numHostStores = 0;
   /// Operations on streams other than compute, in order of issue.
   llvm::SmallVector<mlir::Operation *> asyncOrder;
   llvm::DenseMap<mlir::Value, Buffer> buffers;

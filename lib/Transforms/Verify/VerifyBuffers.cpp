@@ -46,6 +46,9 @@ static LogicalResult verifyFunction(func::FuncOp function) {
   for (auto store : function.getOps<StoreValueOp>())
     if (!store.getPlaceAttr())
       return store.emitOpError("expected a place");
+  for (auto store : function.getOps<StoreGradientOp>())
+    if (!store.getPlaceAttr())
+      return store.emitOpError("expected a place");
   for (auto op : function.getOps<BufferedOpInterface>())
     if (failed(verifyOp(op)))
       return failure();

@@ -162,16 +162,16 @@ static LogicalResult verifySums(func::FuncOp function,
 static FailureOr<Counts> countUpdates(func::FuncOp function) {
   Counts counts;
   llvm::DenseMap<StringAttr, int64_t> ends;
-  for (auto update : function.getOps<ShardUpdateOp>()) {
+  for (auto update : function.getOps<UpdateOpInterface>()) {
     StringAttr target = update.getTargetAttr().getAttr();
     if (!update.isOfPiece()) {
       ++counts[target];
       continue;
     }
-    auto begin = static_cast<int64_t>(*update.getBegin());
-    auto end = static_cast<int64_t>(*update.getEnd());
+    int64_t begin = update.getBeginAttr().getInt();
+    int64_t end = update.getEndAttr().getInt();
     if (begin != ends[target])
-      return update.emitOpError("expected the piece that begins at element ")
+      return update->emitOpError("expected the piece that begins at element ")
              << ends[target] << ", got " << begin;
     bool isLast = end == countShardElements(
                              SymbolTable::lookupNearestSymbolFrom<BucketOp>(
@@ -201,7 +201,7 @@ static LogicalResult verifyUpdates(func::FuncOp function,
 static LogicalResult verifyGradientUses(func::FuncOp function) {
   bool isUsed = false, isClipped = false, isUnscaled = false;
   for (Operation &op : function.front()) {
-    isUsed |= isa<ShardUpdateOp>(op);
+    isUsed |= isa<UpdateOpInterface, StoreGradientOp>(op);
     bool clips = isa<ClipGradientsOp>(op),
          unscales = isa<UnscaleGradientsOp>(op);
     if (!clips && !unscales)
@@ -273,7 +273,8 @@ static SmallVector<StringAttr> findTrained(ModuleOp module) {
 /// Checks that an evaluation does not change gradients and parameters.
 static LogicalResult verifyChangesNothing(func::FuncOp function) {
   for (Operation &op : function.front())
-    if (isa<AccumulateOp, ShardUpdateOp, WriteBufferOp>(op) || asReduction(&op))
+    if (isa<AccumulateOp, UpdateOpInterface, WriteBufferOp>(op) ||
+        asReduction(&op))
       return op.emitOpError("may not appear in @") << function.getSymName();
   return success();
 }

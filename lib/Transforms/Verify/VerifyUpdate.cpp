@@ -49,6 +49,17 @@ static LogicalResult verifyScale(ModuleOp module, Operation *op,
          << "; a scale of your own needs the attribute 'fcdp.own_scale'";
 }
 
+/// Checks that the shard is loaded that an update on the host has changed.
+static LogicalResult verifyLoaded(HostUpdateOp update) {
+  auto loads = llvm::count_if(update.getUpdated().getUsers(),
+                              llvm::IsaPred<LoadShardOp>);
+  if (loads == 1)
+    return success();
+  return update.emitOpError("expected one load of the piece that it updates, "
+                            "got ")
+         << loads;
+}
+
 /// Checks that an update of states in other memory streams them.
 static LogicalResult verifyStreamed(ShardUpdateOp update) {
   auto bucket = SymbolTable::lookupNearestSymbolFrom<BucketOp>(
@@ -67,14 +78,14 @@ static LogicalResult verifyStreamed(ShardUpdateOp update) {
 using States = llvm::DenseSet<std::pair<StringAttr, StateRole>>;
 
 /// Checks that a bucket has the states that its optimizer keeps.
-static LogicalResult verifyStates(ModuleOp module, ShardUpdateOp update,
+static LogicalResult verifyStates(ModuleOp module, UpdateOpInterface update,
                                   const States &states) {
   StringAttr target = update.getTargetAttr().getAttr();
   if (!module.lookupSymbol<BucketOp>(target))
     return success(); // parameters have none yet
   for (StateRole role : update.getSettings().getStates())
     if (!states.contains({target, role}))
-      return update.emitOpError("expected a state '")
+      return update->emitOpError("expected a state '")
              << stringifyStateRole(role) << "' of @" << target.getValue()
              << ", which '" << update.getSettings().getName() << "' keeps";
   return success();
@@ -105,10 +116,14 @@ LogicalResult fcdp::verifyUpdate(ModuleOp module) {
   for (auto clip : update.getOps<ClipGradientsOp>())
     if (failed(verifyScale(module, clip, clip.getScale())))
       return failure();
-  for (auto shardUpdate : update.getOps<ShardUpdateOp>())
-    if (failed(verifyScale(module, shardUpdate, shardUpdate.getScale())) ||
-        failed(verifyStates(module, shardUpdate, states)) ||
-        failed(verifyStreamed(shardUpdate)))
+  for (auto each : update.getOps<UpdateOpInterface>()) {
+    if (failed(verifyScale(module, each, each.getScale())) ||
+        failed(verifyStates(module, each, states)))
       return failure();
+    if (auto onHost = dyn_cast<HostUpdateOp>(each.getOperation());
+        onHost ? failed(verifyLoaded(onHost))
+               : failed(verifyStreamed(cast<ShardUpdateOp>(each))))
+      return failure();
+  }
   return success();
 }

@@ -26,12 +26,15 @@ std::string activityOf(const plan::OpT &op) {
   case plan::OpBody::cache_store:
   case plan::OpBody::store_value:
   case plan::OpBody::state_store:
+  case plan::OpBody::store_gradient:
     return "host store";
   case plan::OpBody::cache_load:
   case plan::OpBody::load_value:
   case plan::OpBody::state_load:
+  case plan::OpBody::load_shard:
     return "host load";
   case plan::OpBody::shard_update:
+  case plan::OpBody::host_update:
   case plan::OpBody::clip_gradients:
   case plan::OpBody::unscale_gradients:
     return "optimizer";

@@ -20,4 +20,11 @@ struct StatesSpec {
 /// Parses `device`, `host`, `file` or `auto`, and after it `,piece=BYTES`.
 llvm::Expected<StatesSpec> parseStates(llvm::StringRef text);
 
+/// The processors that update states in host memory: the device's, the node's,
+/// or for each bucket those that are predicted to be faster.
+enum class UpdateMode { Device, Host, Auto };
+
+/// Parses `device`, `host` or `auto`.
+llvm::Expected<UpdateMode> parseUpdate(llvm::StringRef text);
+
 } // namespace fcdp

@@ -227,6 +227,20 @@ func.func @streamed() {
   return
 }
 
+// CHECK: fcdp.bucket @bucket.hosted unit "h" elements 2048 storage f32 wire f32 trainable states host piece 256 update host members []
+fcdp.bucket @bucket.hosted unit "h" elements 2048 storage f32 wire f32 trainable states host piece 256 update host members []
+
+// CHECK-LABEL: func.func @updated_on_host
+func.func @updated_on_host() {
+  // CHECK: %[[G:.*]] = fcdp.store_gradient @bucket.hosted piece 256 to 512 shard on d2h : <tensor<256xf32>>
+  %g = fcdp.store_gradient @bucket.hosted piece 256 to 512 shard on d2h : !fcdp.stored<tensor<256xf32>>
+  // CHECK: %[[S:.*]] = fcdp.host_update %[[G]] : <tensor<256xf32>> of @bucket.hosted piece 256 to 512 on host scale 2.500000e-01 with #fcdp.lion
+  %s = fcdp.host_update %g : !fcdp.stored<tensor<256xf32>> of @bucket.hosted piece 256 to 512 on host scale 2.5e-01 with #fcdp.lion<lr = 0.1, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0>
+  // CHECK: fcdp.load_shard %[[S]] to @bucket.hosted at 256 : <tensor<256xf32>>
+  fcdp.load_shard %s to @bucket.hosted at 256 : !fcdp.stored<tensor<256xf32>>
+  return
+}
+
 // CHECK-LABEL: func.func @host_sum
 func.func @host_sum(%g: tensor<32xf32>) {
   // CHECK: %[[SUM:.*]] = fcdp.cache_load @fc.host_grad : tensor<32xf32>

@@ -54,6 +54,10 @@ void HostThreads::run(size_t tasks,
 void HostThreads::work(size_t thread) {
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   at::NoGradGuard noGrad;
+  // The first use in a thread sets the number of the process, here and in
+  // libtorch, which has a flag of its own.
+  at::internal::lazy_init_num_threads();
+  (void)at::get_num_threads();
   at::set_num_threads(1);
   std::unique_lock lock(mutex);
   ++numStarted;

@@ -398,12 +398,12 @@ TEST_F(CostModelTest, Updates) {
   // All gradients that the rank owns are read and written. A number crosses
   // both kinds of links.
   expectCost(cost("fcdp.unscale_gradients"), Resource::compute, 0.5 + 3 + 2,
-             2 * (4 * 4000 + 32000) / 1e9);
+             2 * (5 * 4000 + 32000) / 1e9);
   // The norm reads a shard of 1000 gradients of each bucket. Scaling reads and
   // writes the gradients that the rank owns. The norm crosses both kinds of
   // links.
   expectCost(cost("fcdp.clip_gradients to 1.0 scale 1.0"), Resource::compute,
-             0.5 + 3 + 2, (5 * 4000 + 2 * (4 * 4000 + 32000)) / 1e9);
+             0.5 + 3 + 2, (6 * 4000 + 2 * (5 * 4000 + 32000)) / 1e9);
 }
 
 TEST_F(CostModelTest, NothingForWhatDoesNothing) {

@@ -129,8 +129,9 @@ static bool namesSymbol(Operation *op) {
   });
 }
 
-/// Memory effects name the states that an operation reads and writes. The order
-/// of operations and the bound on a step's time depend on them.
+/// Memory effects name the states that an operation reads and writes, or a
+/// value that is in their memory. The order of operations and the bound on a
+/// step's time depend on them.
 TEST_F(DialectCoverageTest, EffectsNameStates) {
   forEachStep([&](ModuleOp module) {
     module.walk([&](Operation *op) {
@@ -139,7 +140,8 @@ TEST_F(DialectCoverageTest, EffectsNameStates) {
         if (effect.getResource() == State::get() ||
             effect.getResource() == Accumulator::get() ||
             effect.getResource() == HostCache::get())
-          EXPECT_TRUE(effect.getSymbolRef() || !namesSymbol(op))
+          EXPECT_TRUE(effect.getSymbolRef() || effect.getValue() ||
+                      !namesSymbol(op))
               << "an effect has no symbol, but the operation names one";
       EXPECT_TRUE(hasEffectOn<MemoryEffects::Write>(op, getInto(op)))
           << "an effect must say that it writes the state in `into`";

@@ -35,8 +35,8 @@ static const Refusal kOpRefusals[] = {
      "slot 4 is not planned"},
     {"AccumulateMode", [](Json &m) { op(m, "accumulate")["mode"] = 2; },
      ".body.mode: the value 2 is unknown"},
-    {"AccumulateStream", [](Json &m) { op(m, "accumulate")["stream"] = 7; },
-     ".body.stream: the value 7 is unknown"},
+    {"AccumulateStream", [](Json &m) { op(m, "accumulate")["stream"] = 8; },
+     ".body.stream: the value 8 is unknown"},
     {"AccumulateBytes", [](Json &m) { op(m, "accumulate")["elements"] = 4; },
      "expected 16 (4 elements of f32), got 8"},
     {"AddBytes",
@@ -58,8 +58,8 @@ static const Refusal kOpRefusals[] = {
      "states.host_grad.bytes: expected 16 (4 elements of f32), got 8"},
     {"Axis", [](Json &m) { op(m, "all_gather")["axis"] = 3; },
      ".body.axis: the value 3 is unknown"},
-    {"Stream", [](Json &m) { op(m, "all_gather")["stream"] = 7; },
-     ".body.stream: the value 7 is unknown"},
+    {"Stream", [](Json &m) { op(m, "all_gather")["stream"] = 8; },
+     ".body.stream: the value 8 is unknown"},
     {"StreamsOfOneCommunicator",
      [](Json &m) {
        append(m, op(m, "all_gather"));

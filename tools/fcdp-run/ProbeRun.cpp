@@ -79,6 +79,10 @@ int runProbe(const ProbeRun &run, const std::optional<Launch> &launch) {
   const Mesh mesh = asked.meshOr(Mesh());
   if (mesh.size() == 1)
     return probeOnRank(run, onlyRank(programName()));
+  // Before ranks are started: those that meet would wait for rank 0.
+  OutputFiles outputs({{run.options.name, run.path}});
+  outputs.open();
+  outputs.cleanUp();
   ProbeRun ofRank = run;
   ofRank.options.threads = threadsPerRank(run.options.threads, mesh.size());
   return startRanks(

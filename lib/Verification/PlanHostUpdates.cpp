@@ -14,25 +14,7 @@ static Extent getWindow(StoreGradientOp store) {
 }
 
 LogicalResult PlanRun::readWindow(StoreGradientOp store, Operation *last) {
-  int32_t expected = storedAs.lookup(last);
-  if (!expected)
-    return emitError() << "uses host memory that nothing has written";
-  Extent extent = getWindow(store);
-  if (failed(access(Arena::host, extent, Mode::read)))
-    return failure();
-  int32_t foreign = expected;
-  now->arenas[Arena::host].visitContents(extent, [&](int32_t content) {
-    foreign = content;
-    return content == expected;
-  });
-  if (foreign == expected)
-    return success();
-  InFlightDiagnostic diag = emitError();
-  diag << "uses host memory, bytes [" << extent.begin << ", " << extent.end
-       << "), that has been overwritten";
-  attachWriter(diag, contents[expected], "its content is written here");
-  attachWriter(diag, contents[foreign], "and overwritten here");
-  return diag;
+  return readStored(getWindow(store), last, "a gradient");
 }
 
 /// Checks that the gradient is complete. After the last piece, the bucket's

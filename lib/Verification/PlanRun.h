@@ -90,6 +90,10 @@ private:
   mlir::LogicalResult storeValue(StoreValueOp store);
   mlir::LogicalResult dropValue(DropValueOp drop);
   mlir::LogicalResult loadValue(const PlanInstruction &instruction);
+  /// Reads host memory, and checks that it has what `writer` has stored there,
+  /// completely. `what` is for errors: "a value".
+  mlir::LogicalResult readStored(const Extent &extent, mlir::Operation *writer,
+                                 llvm::StringRef what);
   Extent getHostExtent(StoreValueOp store) const;
   void fillState(const PlanInstruction &instruction);
   mlir::LogicalResult viewMember(const PlanInstruction &instruction);
@@ -103,8 +107,7 @@ private:
   mlir::LogicalResult storeGradient(const PlanInstruction &instruction);
   mlir::LogicalResult updateOnHost(const PlanInstruction &instruction);
   mlir::LogicalResult loadShard(const PlanInstruction &instruction);
-  /// Reads the host memory that `store` and later operations have written, and
-  /// checks that nothing else has.
+  /// Does that for the memory of `store`, which `last` has written.
   mlir::LogicalResult readWindow(StoreGradientOp store, mlir::Operation *last);
   /// Checks that all bytes of a piece of a state have the content that the last
   /// update has left.

@@ -58,14 +58,11 @@ LogicalResult PlanRun::dropValue(DropValueOp drop) {
   return diag;
 }
 
-/// Checks that host memory still has the value, and that it was complete there.
-LogicalResult PlanRun::loadValue(const PlanInstruction &instruction) {
-  auto load = ::cast<LoadValueOp>(instruction.op);
-  auto store = load.getStored().getDefiningOp<StoreValueOp>();
-  int32_t expected = storedAs.lookup(store);
+LogicalResult PlanRun::readStored(const Extent &extent, Operation *writer,
+                                  StringRef what) {
+  int32_t expected = storedAs.lookup(writer);
   if (!expected)
-    return emitError() << "loads a value that has not been stored";
-  Extent extent = getHostExtent(store);
+    return emitError() << "loads " << what << " that has not been stored";
   if (failed(access(Arena::host, extent, Mode::read)))
     return failure();
   int32_t foreign = expected;
@@ -73,14 +70,22 @@ LogicalResult PlanRun::loadValue(const PlanInstruction &instruction) {
     foreign = content;
     return content == expected;
   });
-  if (foreign != expected) {
-    InFlightDiagnostic diag = emitError();
-    diag << "loads a value whose host memory, bytes [" << extent.begin << ", "
-         << extent.end << "), has been overwritten";
-    attachWriter(diag, contents[expected], "the value is written here");
-    attachWriter(diag, contents[foreign], "and overwritten here");
-    return diag;
-  }
+  if (foreign == expected)
+    return success();
+  InFlightDiagnostic diag = emitError();
+  diag << "loads " << what << " whose host memory, bytes [" << extent.begin
+       << ", " << extent.end << "), has been overwritten";
+  attachWriter(diag, contents[expected], "the value is written here");
+  attachWriter(diag, contents[foreign], "and overwritten here");
+  return diag;
+}
+
+/// Checks that host memory still has the value, and that it was complete there.
+LogicalResult PlanRun::loadValue(const PlanInstruction &instruction) {
+  auto load = ::cast<LoadValueOp>(instruction.op);
+  auto store = load.getStored().getDefiningOp<StoreValueOp>();
+  if (failed(readStored(getHostExtent(store), store, "a value")))
+    return failure();
   Content content;
   content.kind = ContentKind::other;
   return writeResult(instruction, content);

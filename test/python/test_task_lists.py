@@ -64,9 +64,13 @@ def cases(enum: str) -> list[str]:
     return re.findall(r'EnumAttrCase<"(\w+)"', found[1])
 
 
+def definitions() -> str:
+    return read("dialects/Fcdp/FcdpOps.td") + read("dialects/Fcdp/FcdpHostOps.td")
+
+
 def operations() -> list[Thing]:
     tables = union("OpBody")
-    names = re.findall(r"^def Fcdp_(\w+)Op : ", read("dialects/Fcdp/FcdpOps.td"), re.MULTILINE)
+    names = re.findall(r"^def Fcdp_(\w+)Op : ", definitions(), re.MULTILINE)
     snake = {name: re.sub(r"(?<=.)([A-Z])", r"_\1", name).lower() for name in names}
     return [Thing(snake[name], name, tables.get(snake[name], "")) for name in names]
 
@@ -77,8 +81,7 @@ def planned_operations() -> list[Thing]:
 
 def timed_operations() -> list[Thing]:
     """Operations that take time, without collectives and copies, which have costs by interface and by kind of work."""
-    text = read("dialects/Fcdp/FcdpOps.td")
-    heads = re.findall(r"^def Fcdp_(\w+)Op : (.*?) \{$", text, re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^def Fcdp_(\w+)Op : (.*?) \{$", definitions(), re.MULTILINE | re.DOTALL)
     is_timed = {name: not re.search(r'TakesNoTime|Collective|Work<"copy">', head) for name, head in heads}
     return [thing for thing in planned_operations() if is_timed[thing.Name]]
 

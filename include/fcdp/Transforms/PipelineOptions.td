@@ -114,7 +114,7 @@ def LossWeight : PipelineOption<
   "evaluation weights its loss in the same way">;
 def LossChunk : PipelineOption<
   "lossChunk", "loss-chunk", CheckedBy<"checkLossChunk">, "\"off\"", "ROWS|auto|off[,sum|,blocks]", "off",
-  "computes the last projection and the cross entropy over its result in chunks of up to ROWS "
+  "computes the last projection and the cross entropy over its result, or its comparison with a teacher's logits, in chunks of up to ROWS "
   "rows (in multiples of 16), with their gradients, so that logits are never in memory as a whole; 'auto' does so where "
   "logits decide the peak of memory, or where the device's memory demands it, in chunks of a size that pays. The gradient of the "
   "projection's weight is a sum over chunks (',sum'), or is computed by blocks of classes "

@@ -75,8 +75,8 @@ public:
   void allGather(const std::byte *in, std::byte *out, size_t bytes,
                  cudaStream_t stream);
   /// Enqueues an exchange: chunk r of `in`, of `bytes`, goes to rank r, and the
-  /// chunk that rank r sends becomes chunk r of `out`. This rank's own chunk is
-  /// left out.
+  /// chunk that rank r sends becomes chunk r of `out`. Whether this rank's own
+  /// chunk is copied to `out` is not defined.
   void exchangeChunks(const std::byte *in, std::byte *out, size_t bytes,
                       cudaStream_t stream);
 

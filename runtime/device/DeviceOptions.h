@@ -25,6 +25,9 @@ struct DeviceOptions {
   /// Whether the opening thread, and threads that it starts later, run on the
   /// processors next to the GPU, unless the launcher has bound them.
   bool runsNextToDevice = false;
+  /// Whether the process ends after a failure, so that work of the device may
+  /// be left that no abort ends.
+  bool endsAfterFailure = false;
   /// Whether operators are launched as CUDA graphs where that is possible.
   bool cudaGraphs = false;
   /// Folders on local disks for states in files, over which their bytes are

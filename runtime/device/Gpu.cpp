@@ -108,6 +108,7 @@ uint32_t joinGroups(const DeviceOptions &options, const GpuRequest &request,
               }};
   axes.hasAll = request.hasAll;
   axes.onBlocked = options.onBlocked;
+  axes.endsAfterFailure = options.endsAfterFailure;
   if (options.timeoutSeconds)
     axes.joinSeconds = *options.timeoutSeconds;
   if (isShared(cuda, made.device, job, axes.joinSeconds)) {

@@ -12,6 +12,10 @@ ncclResult_t Communicator::join(const ncclUniqueId &id) {
   config.commName = options.name.c_str();
   if (options.mostCtas)
     config.maxCTAs = int(*options.mostCtas);
+  if (nccl.has2_28() && options.exchangesByCopyEngines)
+    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  if (nccl.has2_28() && options.channelsPerNetPeer)
+    config.nChannelsPerNetPeer = int(*options.channelsPerNetPeer);
   return nccl.ncclCommInitRankConfig(&comm, int(options.ranks), id,
                                      int(options.rank), &config);
 }
@@ -55,6 +59,14 @@ ncclResult_t Communicator::exchangeChunks(const std::byte *in, std::byte *out,
   ncclComm_t own = live();
   if (!own)
     return ncclInvalidUsage;
+  if (nccl.has2_28() && options.exchangesByCopyEngines && window)
+    return nccl.ncclAlltoAll(in, out, bytes, ncclInt8, own, stream);
+  return sendChunks(own, in, out, bytes, stream);
+}
+
+ncclResult_t Communicator::sendChunks(ncclComm_t own, const std::byte *in,
+                                      std::byte *out, size_t bytes,
+                                      cudaStream_t stream) {
   const uint32_t ranks = options.ranks, rank = options.rank;
   ncclResult_t result = nccl.ncclGroupStart();
   // Peers are visited in the order rank + 1, rank + 2, ..., so that the ranks

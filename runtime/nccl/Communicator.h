@@ -25,6 +25,9 @@ struct CommunicatorOptions {
   std::string name;
   /// The most thread blocks of a collective; NCCL's choice if it is not set.
   std::optional<uint32_t> mostCtas = std::nullopt;
+  /// See NcclGroupOptions. Both need NCCL 2.28 and are left out otherwise.
+  bool exchangesByCopyEngines = false;
+  std::optional<uint32_t> channelsPerNetPeer = std::nullopt;
 };
 
 /// A communicator. A call returns after its work is in the stream, and runs on
@@ -73,6 +76,9 @@ private:
   ncclComm_t live() {
     return isAborted ? nullptr : std::atomic_ref<ncclComm_t>(comm).load();
   }
+
+  ncclResult_t sendChunks(ncclComm_t own, const std::byte *in, std::byte *out,
+                          size_t bytes, cudaStream_t stream);
 
   const CommunicatorOptions options;
   const NcclLibrary &nccl;

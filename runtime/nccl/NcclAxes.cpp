@@ -7,15 +7,17 @@
 
 namespace fcdp {
 
+static uint32_t attributeOf(const NcclAxesOptions &options,
+                            cudaDeviceAttr which) {
+  int value = 0;
+  options.cuda->check(
+      options.cuda->cudaDeviceGetAttribute(&value, which, options.device),
+      "cudaDeviceGetAttribute");
+  return uint32_t(value);
+}
+
 static CtaLimits limitsOf(const NcclAxesOptions &options) {
   const Mesh &mesh = options.mesh;
-  auto attribute = [&](cudaDeviceAttr which) {
-    int value = 0;
-    options.cuda->check(
-        options.cuda->cudaDeviceGetAttribute(&value, which, options.device),
-        "cudaDeviceGetAttribute");
-    return uint32_t(value);
-  };
   // Groups of one rank have no communicator.
   const bool hasLocals = mesh.locals > 1, hasNodes = mesh.nodes > 1,
              hasPeers = mesh.size() > 1;
@@ -28,15 +30,32 @@ static CtaLimits limitsOf(const NcclAxesOptions &options) {
       (hasLocals && local.reduce) + (hasPeers && world.reduce);
   groups.betweenNodes = (hasNodes && node.gather) + (hasNodes && node.reduce);
   groups.control = options.hasAll && hasPeers;
-  return limitCtas(attribute(cudaDevAttrMultiProcessorCount),
-                   attribute(cudaDevAttrComputeCapabilityMajor), groups);
+  return limitCtas(attributeOf(options, cudaDevAttrMultiProcessorCount),
+                   attributeOf(options, cudaDevAttrComputeCapabilityMajor),
+                   groups);
+}
+
+/// Returns whether copy engines shall exchange chunks within a node: from
+/// Hopper on, whose copies within a node pass by NVLink's switches.
+static bool hasCopyEngines(const NcclAxesOptions &options) {
+  return options.endsAfterFailure &&
+         attributeOf(options, cudaDevAttrComputeCapabilityMajor) >= 9;
+}
+
+/// Returns the channels of a chunk to a rank on another machine. NCCL has one
+/// for each adapter of up to 14 GB/s (paths.cc), which is one connection or
+/// queue. One or two ranks on a machine need more of them to fill its network.
+static std::optional<uint32_t> channelsPerNetPeer(const Mesh &mesh) {
+  constexpr uint32_t channelsOfMachine = 4;
+  if (mesh.nodes == 1 || mesh.locals > 2)
+    return std::nullopt;
+  return channelsOfMachine / mesh.locals;
 }
 
 static std::unique_ptr<DeviceGroup>
 join(const NcclAxesOptions &options, const std::string &name,
-     const std::vector<uint32_t> &worldRanks, uint32_t mostCtas) {
+     const std::vector<uint32_t> &worldRanks, NcclGroupOptions group) {
   uint32_t own = worldRank(options.mesh, options.place);
-  NcclGroupOptions group;
   group.nccl = options.nccl;
   group.cuda = options.cuda;
   group.device = options.device;
@@ -45,7 +64,6 @@ join(const NcclAxesOptions &options, const std::string &name,
                         worldRanks.begin());
   group.ids = options.ids;
   group.name = name;
-  group.mostCtas = mostCtas;
   group.joinSeconds = options.joinSeconds;
   group.onBlocked = options.onBlocked;
   return makeNcclGroup(group);
@@ -68,17 +86,24 @@ NcclAxes joinAxes(const NcclAxesOptions &options) {
     sameNode.push_back(worldRank(mesh, {options.place.node, local}));
 
   const CtaLimits limits = limitsOf(options);
+  const bool hasEngines = hasCopyEngines(options);
   NcclAxes axes;
   auto joinAxis = [&](AxisId axis, const char *name, const AxisGroups &wanted,
                       const std::vector<uint32_t> &worldRanks) {
     auto &[gather, reduce] = axes[size_t(axis)];
-    bool isBetween = axis == AxisId::Node;
+    const bool isBetween = axis == AxisId::Node;
+    NcclGroupOptions group;
+    group.mostCtas = isBetween ? limits.betweenNodes : limits.gathersWithin;
     if (wanted.gather)
-      gather = join(options, std::string(name) + "-gather", worldRanks,
-                    isBetween ? limits.betweenNodes : limits.gathersWithin);
+      gather = join(options, std::string(name) + "-gather", worldRanks, group);
+    if (!isBetween)
+      group.mostCtas = limits.reductionsWithin;
+    if (axis == AxisId::Local || mesh.nodes == 1)
+      group.exchangesByCopyEngines = hasEngines;
+    else
+      group.channelsPerNetPeer = channelsPerNetPeer(mesh);
     if (wanted.reduce)
-      reduce = join(options, std::string(name) + "-reduce", worldRanks,
-                    isBetween ? limits.betweenNodes : limits.reductionsWithin);
+      reduce = join(options, std::string(name) + "-reduce", worldRanks, group);
   };
   joinAxis(AxisId::Node, "node", options.nodeGroups, sameLocal);
   joinAxis(AxisId::Local, "local", options.localGroups, sameNode);
@@ -93,8 +118,9 @@ uint32_t findMostCtas(const NcclAxesOptions &options) {
 }
 
 std::unique_ptr<DeviceGroup> joinAll(const NcclAxesOptions &options) {
-  return join(options, "all", inShardOrder(options.mesh),
-              limitsOf(options).control);
+  NcclGroupOptions control;
+  control.mostCtas = limitsOf(options).control;
+  return join(options, "all", inShardOrder(options.mesh), control);
 }
 
 } // namespace fcdp

@@ -23,6 +23,9 @@ struct NcclAxesOptions {
   bool hasAll = false;
   /// Exchanges the ids of the groups between ranks.
   IdExchange ids;
+  /// Whether the process ends after a failure. Work that no abort ends then
+  /// harms nothing, and copy engines may exchange chunks within a node.
+  bool endsAfterFailure = false;
   /// See NcclGroupOptions.
   double joinSeconds = 60;
   OnBlocked onBlocked = {};

@@ -83,6 +83,8 @@ makeCommunicator(const NcclGroupOptions &options) {
   made.rank = options.rank;
   made.name = options.name;
   made.mostCtas = options.mostCtas;
+  made.exchangesByCopyEngines = options.exchangesByCopyEngines;
+  made.channelsPerNetPeer = options.channelsPerNetPeer;
   return std::make_shared<Communicator>(made);
 }
 
@@ -267,7 +269,7 @@ void NcclGroup::doAllGather(const std::byte *in, std::byte *out, size_t bytes,
 
 void NcclGroup::doExchangeChunks(const std::byte *in, std::byte *out,
                                  size_t bytes, cudaStream_t stream) {
-  check(comm->exchangeChunks(in, out, bytes, stream), "ncclSend and ncclRecv");
+  check(comm->exchangeChunks(in, out, bytes, stream), "the exchange of chunks");
 }
 
 ncclDataType_t NcclGroup::typeOf(DType type) const {

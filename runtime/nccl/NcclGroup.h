@@ -35,6 +35,12 @@ struct NcclGroupOptions {
   /// The most thread blocks of a collective, from 1 on; NCCL's choice if it is
   /// not set.
   std::optional<uint32_t> mostCtas = std::nullopt;
+  /// Whether copy engines exchange chunks where NCCL can use them: in a window,
+  /// if all ranks are connected by NVLink. No abort ends such an exchange.
+  bool exchangesByCopyEngines = false;
+  /// The channels of a chunk to a rank on another machine; NCCL's choice if it
+  /// is not set.
+  std::optional<uint32_t> channelsPerNetPeer = std::nullopt;
   /// Seconds within which all ranks must have joined, and each registration
   /// must end. Each of the first collectives has as long, and the time in which
   /// a slow network sends its bytes.

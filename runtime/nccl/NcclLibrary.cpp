@@ -40,6 +40,12 @@ void NcclLibrary::resolve(const std::string &path) {
                              " has no " #name);
   FCDP_NCCL_ENTRY_POINTS(FCDP_RESOLVE_ENTRY_POINT)
 #undef FCDP_RESOLVE_ENTRY_POINT
+  if (version < NCCL_VERSION(2, 28, 0))
+    return;
+#define FCDP_RESOLVE_ENTRY_POINT(name)                                         \
+  name = reinterpret_cast<decltype(&::name)>(dlsym(handle, #name));
+  FCDP_OPTIONAL_NCCL_ENTRY_POINTS(FCDP_RESOLVE_ENTRY_POINT)
+#undef FCDP_RESOLVE_ENTRY_POINT
 }
 
 NcclLibrary::~NcclLibrary() {

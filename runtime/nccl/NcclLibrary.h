@@ -33,6 +33,9 @@ namespace fcdp {
   X(ncclReduceScatter)                                                         \
   X(ncclSend)
 
+/// The entry points that older supported versions lack.
+#define FCDP_OPTIONAL_NCCL_ENTRY_POINTS(X) X(ncclAlltoAll) // since 2.28
+
 /// A table of entry points. Immutable once loaded. It is as thread-safe as the
 /// library, which is thread-safe for different communicators.
 class NcclLibrary {
@@ -49,8 +52,13 @@ public:
   NcclLibrary(const NcclLibrary &) = delete;
   NcclLibrary &operator=(const NcclLibrary &) = delete;
 
+  /// Returns whether the configuration of a communicator may name copy engines
+  /// (NCCL_CTA_POLICY_ZERO) and channels to a peer on another machine.
+  bool has2_28() const { return ncclAlltoAll != nullptr; }
+
 #define FCDP_DECLARE_ENTRY_POINT(name) decltype(&::name) name = nullptr;
   FCDP_NCCL_ENTRY_POINTS(FCDP_DECLARE_ENTRY_POINT)
+  FCDP_OPTIONAL_NCCL_ENTRY_POINTS(FCDP_DECLARE_ENTRY_POINT)
 #undef FCDP_DECLARE_ENTRY_POINT
 
 private:

@@ -41,9 +41,9 @@ Machine &machine() { return Machine::instance(); }
 class ProcessComm final : public ncclComm {
 public:
   ProcessComm(const std::string &name, const std::string &group, size_t ranks,
-              size_t rank, bool isBlocking)
-      : ncclComm(isBlocking), meeting(name),
-        kind(group.substr(0, group.find('-'))), ranks(ranks), rank(rank) {}
+              size_t rank, const ncclConfig_t &config)
+      : ncclComm(ranks, config), meeting(name),
+        kind(group.substr(0, group.find('-'))), rank(rank) {}
 
   ncclResult_t progress() override;
   ncclResult_t prepare(cudaStream_t stream, const Part &part) override;
@@ -54,6 +54,7 @@ public:
   ncclResult_t registerWindow(void *address, size_t bytes, ncclWindow_t *window,
                               int flags) override;
   ncclResult_t deregisterWindow() override { return ncclSuccess; }
+  bool hasWindow() const override { return hasMadeWindow; }
   void leave() override { own().hasLeft.store(1, std::memory_order_release); }
   void release() override;
 
@@ -65,7 +66,7 @@ public:
   /// The first part of the name that the program gave it: "node" of
   /// "node-gather".
   const std::string kind;
-  const size_t ranks, rank;
+  const size_t rank;
   /// Device memory that it takes.
   void *buffer = nullptr;
 
@@ -81,6 +82,7 @@ private:
   std::set<std::string> connected;
   /// The place for the handle of the window that is being made.
   ncclWindow_t *awaitedWindow = nullptr;
+  bool hasMadeWindow = false;
 };
 
 std::set<ProcessComm *> live;
@@ -189,7 +191,7 @@ bool allHave(const ProcessComm *comm, Member member, uint64_t number) {
 /// Runs collective `number` if it can end. Returns whether it did.
 bool ProcessComm::tryToMeet(uint64_t number, const Part &part) {
   if (!isLive)
-    return true;
+    return !part.isByCopyEngines;
   RankState &state = own();
   state.wanted.store(number + 1, std::memory_order_release);
   if (state.written.load(std::memory_order_relaxed) == number) {
@@ -214,7 +216,7 @@ size_t countSent(const ProcessComm *comm, const Part &part) {
     return (comm->ranks - 1) * part.reduction->bytes;
   size_t bytes = 0;
   for (const Transfer &send : part.sends)
-    bytes += send.bytes;
+    bytes += size_t(send.peer) == comm->rank ? 0 : send.bytes;
   return bytes;
 }
 
@@ -300,6 +302,7 @@ bool ProcessComm::tryToMakeWindow() {
   if (!allHave(this, &RankState::windows, own().windows))
     return false;
   *std::exchange(awaitedWindow, nullptr) = reinterpret_cast<ncclWindow_t>(this);
+  hasMadeWindow = true;
   return true;
 }
 
@@ -354,7 +357,7 @@ ncclComm_t makeCommunicator(const ncclUniqueId &id, int ranks, int rank,
     return nullptr;
   auto *made =
       new ProcessComm(id.internal, config.commName ? config.commName : "",
-                      size_t(ranks), size_t(rank), config.blocking != 0);
+                      size_t(ranks), size_t(rank), config);
   if (double bytes =
           machine().speed ? machine().speed->bytes("communicator") : 0)
     made->buffer = machine().allocate(size_t(bytes));

@@ -24,6 +24,7 @@ SessionOptions sessionOptions(const Options &options, const Launch &launch) {
   session.reducesByNccl = options.reducesByNccl;
   session.cudaGraphs = options.cudaGraphs;
   session.runsNextToDevice = true;
+  session.endsAfterFailure = true;
   session.stateFolders = options.stateFolders;
   session.onNonfinite = options.onNonfinite;
   session.lossScaling = options.lossScaling;

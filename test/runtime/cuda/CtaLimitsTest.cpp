@@ -21,6 +21,7 @@ protected:
     fake::Machine &machine = fake::Machine::instance();
     std::lock_guard<std::recursive_mutex> lock(machine.mutex);
     machine.setPolicy(fake::Policy::Late, 0);
+    machine.calls.clear();
     former = std::exchange(machine.multiprocessors, 48);
   }
   ~TwoCommunicators() override {
@@ -105,6 +106,15 @@ TEST_F(TwoCommunicators, CollectivesThatStartInAnyOrderEnd) {
       (void)cuda->cudaStreamDestroy(stream);
     (void)cuda->cudaFree(memory[rank]);
   }
+}
+
+// Nothing else fills the network of a machine with one rank.
+TEST_F(TwoCommunicators, ALoneRankOfAMachineSendsOverMoreChannels) {
+  inParallel([&](uint32_t rank) { join(rank); });
+  fake::Machine &machine = fake::Machine::instance();
+  std::lock_guard<std::recursive_mutex> lock(machine.mutex);
+  EXPECT_EQ(machine.calls["node-reduce with 4 channels to a peer"], 2u);
+  EXPECT_EQ(machine.calls["node-gather with 4 channels to a peer"], 0u);
 }
 
 static uint32_t sumOf(const CtaLimits &limits, const GroupCounts &groups) {

@@ -5,6 +5,7 @@
 #include "CudaWorld.h"
 #include "cuda/StreamTable.h"
 #include "fake/FakeNccl.h"
+#include "nccl/NcclAxes.h"
 #include "nccl/NcclMemory.h"
 #include "nccl/SharedMemory.h"
 
@@ -100,6 +101,49 @@ protected:
            " of them windows";
   }
 
+  /// Joins the ranks of a node by `joinAxes`, registers their arenas, and has
+  /// them exchange chunks of 8 bytes. Returns what each has received.
+  std::vector<std::string> exchangeInNode(bool endsAfterFailure) {
+    std::vector<std::string> received(2);
+    MemoryStore store;
+    // Loaded again for its version.
+    std::shared_ptr<const NcclLibrary> nccl = NcclLibrary::load(FCDP_FAKE_NCCL);
+    auto run = [&](uint32_t rank) {
+      NcclAxesOptions axes;
+      axes.nccl = nccl;
+      axes.cuda = fakeCuda();
+      axes.device = int(rank);
+      axes.mesh = {1, 2};
+      axes.place = {0, rank};
+      axes.nodeGroups = {false, false};
+      axes.ids = exchangeOver(store);
+      axes.endsAfterFailure = endsAfterFailure;
+      NcclAxes made = joinAxes(axes);
+      DeviceGroup &group = *made[size_t(AxisId::Local)].reduce;
+      DeviceArena arena(fakeCuda(), 4096, ncclMemory(nccl));
+      (void)group.registerMemory(arena.base(), 4096);
+      group.connect({{}, {8}, {}}, arena.base(), arena.size());
+      auto text = [&](size_t at) {
+        return reinterpret_cast<char *>(
+            fake::Machine::instance().translate(arena.base() + at, 8));
+      };
+      for (size_t peer = 0; peer < 2; ++peer)
+        std::snprintf(text(peer * 8), 8, "%u to %zu", rank, peer);
+      fakeCuda()->useDevice(int(rank));
+      StreamTable streams(fakeCuda(), int(rank));
+      group.exchangeChunks(arena.base(), arena.base() + 1024, 8,
+                           streams.at(StreamId::Intra));
+      while (!streams.isIdle(StreamId::Intra))
+        std::this_thread::yield();
+      received[rank] = text(1024 + (1 - rank) * 8);
+    };
+    auto first = std::async(std::launch::async, run, 0),
+         second = std::async(std::launch::async, run, 1);
+    first.get();
+    second.get();
+    return received;
+  }
+
   MemoryStore store;
   /// Long enough for a busy machine. Tests of the time-out have less.
   double joinSeconds = 60;
@@ -179,6 +223,27 @@ TEST_F(Nccl, WithoutAWindowItIsABuffer) {
     EXPECT_EQ(what, "2 registrations, 0 of them windows");
   }
   EXPECT_EQ(liveText(), "0 registrations, 0 of them windows");
+}
+
+TEST_F(Nccl, CopyEnginesExchangeWithinANodeIfTheProcessEndsAfterFailures) {
+  const std::vector<std::string> expected{"1 to 0", "0 to 1"};
+  EXPECT_EQ(exchangeInNode(/*endsAfterFailure=*/true), expected);
+  EXPECT_EQ(calls("ncclAlltoAll"), 4u); // two ranks, first and second time
+  EXPECT_EQ(calls("ncclSend"), 0u);
+  EXPECT_EQ(exchangeInNode(/*endsAfterFailure=*/false), expected);
+  EXPECT_EQ(calls("ncclAlltoAll"), 4u);
+  EXPECT_EQ(calls("ncclSend"), 4u);
+}
+
+TEST_F(Nccl, WithoutAWindowOrBefore2_28MultiprocessorsExchange) {
+  const std::vector<std::string> expected{"1 to 0", "0 to 1"};
+  fake::failRegistrations(fake::RegistrationFault::NoWindows);
+  EXPECT_EQ(exchangeInNode(/*endsAfterFailure=*/true), expected);
+  fake::resetNccl();
+  fake::setNcclVersion(NCCL_VERSION(2, 27, 3));
+  EXPECT_EQ(exchangeInNode(/*endsAfterFailure=*/true), expected);
+  EXPECT_EQ(calls("ncclAlltoAll"), 0u);
+  EXPECT_EQ(calls("ncclSend"), 8u);
 }
 
 // cudaMalloc's memory cannot be mapped by other ranks.

@@ -93,7 +93,7 @@ class InProcessComm final : public ncclComm {
 public:
   InProcessComm(std::shared_ptr<Group> group, int rank, int device,
                 const ncclConfig_t &config)
-      : ncclComm(config.blocking != 0), group(std::move(group)), rank(rank),
+      : ncclComm(group->ranks, config), group(group), rank(rank),
         device(device) {
     if (config.maxCTAs != NCCL_CONFIG_UNDEF_INT)
       maxCtas = config.maxCTAs;
@@ -109,6 +109,7 @@ public:
   ncclResult_t registerWindow(void *address, size_t bytes, ncclWindow_t *window,
                               int flags) override;
   ncclResult_t deregisterWindow() override;
+  bool hasWindow() const override { return windows.count(this); }
   void leave() override {}
   void release() override;
   bool waitsForDevice() const override {
@@ -207,9 +208,11 @@ bool isEverybodyThere(Meeting &meeting, const IssuedPart &own) {
 
 /// Runs a collective if it can end. Returns whether it did.
 bool InProcessComm::tryToMeet(const std::shared_ptr<Meeting> &meeting) {
-  if (!isLive || meeting->isDone)
+  if (meeting->isDone)
     return true;
   IssuedPart &own = *meeting->parts[size_t(rank)];
+  if (!isLive)
+    return !own.isByCopyEngines;
   if (!start(own) || hasAny(*group, faults.dead) ||
       hasAny(*group, faults.hung) || !isEverybodyThere(*meeting, own))
     return false;
@@ -244,6 +247,8 @@ void InProcessComm::put(cudaStream_t on, Part part) {
   // NCCL rounds channels of sends up to a power of two (paths.cc).
   bool isTransfer = !issued.isAllGather && !issued.reduction;
   issued.ctas = isTransfer ? int(std::bit_ceil(unsigned(maxCtas))) : maxCtas;
+  if (issued.isByCopyEngines)
+    issued.ctas = 0;
   meeting->parts[size_t(rank)] = issued;
   machine().enqueue(issued.stream,
                     [this, meeting = meeting] { return tryToMeet(meeting); });
@@ -408,6 +413,15 @@ ncclUniqueId makeId() {
 
 ncclComm_t makeCommunicator(const ncclUniqueId &id, int ranks, int rank,
                             const ncclConfig_t &config) {
+  if (faults.version < NCCL_VERSION(2, 28, 0) &&
+      config.CTAPolicy == NCCL_CTA_POLICY_ZERO)
+    return nullptr;
+  if (config.nChannelsPerNetPeer != NCCL_CONFIG_UNDEF_INT) {
+    std::string text = std::string(config.commName) + " with " +
+                       std::to_string(config.nChannelsPerNetPeer) +
+                       " channels to a peer";
+    machine().count(text.c_str());
+  }
   auto &group = groups[std::string(id.internal, sizeof(id.internal))];
   if (!group)
     group = std::make_shared<Group>();

@@ -265,6 +265,24 @@ ncclResult_t ncclReduceScatter(const void *in, void *out, size_t count,
   return call(lock, comm, stream, std::move(part));
 }
 
+ncclResult_t ncclAlltoAll(const void *in, void *out, size_t count,
+                          ncclDataType_t type, ncclComm_t comm,
+                          cudaStream_t stream) {
+  Lock lock = enter("ncclAlltoAll");
+  if (type != ncclInt8)
+    return ncclInvalidArgument;
+  Part part;
+  part.isByCopyEngines = comm->hasCopyEngines && comm->hasWindow();
+  for (size_t peer = 0; peer < comm->ranks; ++peer) {
+    part.sends.push_back({int(peer),
+                          static_cast<const std::byte *>(in) + peer * count,
+                          nullptr, count});
+    part.recvs.push_back({int(peer), nullptr,
+                          static_cast<std::byte *>(out) + peer * count, count});
+  }
+  return call(lock, comm, stream, std::move(part));
+}
+
 ncclResult_t ncclGroupStart() {
   inGroup = true;
   groupComm = nullptr;

@@ -34,6 +34,8 @@ struct Part {
   /// A sum of f32 over the ranks, of so many bytes a rank.
   std::optional<Transfer> reduction;
   std::vector<Transfer> sends, recvs;
+  /// Whether copy engines make the transfers. No abort ends them.
+  bool isByCopyEngines = false;
 };
 
 /// Locks the machine and counts the call.
@@ -57,7 +59,9 @@ void countThread();
 /// Never deleted, because commands of streams refer to it. Members are guarded
 /// by the machine's lock, and functions are called with it.
 struct ncclComm {
-  explicit ncclComm(bool isBlocking) : isBlocking(isBlocking) {}
+  ncclComm(size_t ranks, const ncclConfig_t &config)
+      : ranks(ranks), isBlocking(config.blocking != 0),
+        hasCopyEngines(config.CTAPolicy == NCCL_CTA_POLICY_ZERO) {}
   virtual ~ncclComm() = default;
 
   /// Returns ncclInProgress while it waits for other ranks to join, to connect,
@@ -77,6 +81,7 @@ struct ncclComm {
   virtual ncclResult_t registerWindow(void *address, size_t bytes,
                                       ncclWindow_t *window, int flags) = 0;
   virtual ncclResult_t deregisterWindow() = 0;
+  virtual bool hasWindow() const = 0;
   /// Has no more collectives; `progress` then waits for ranks that still have.
   virtual void leave() = 0;
   /// Frees what it has.
@@ -85,7 +90,8 @@ struct ncclComm {
   /// An abort waits for its end, because it frees memory of the device.
   virtual bool waitsForDevice() const { return false; }
 
-  const bool isBlocking;
+  const size_t ranks;
+  const bool isBlocking, hasCopyEngines;
   /// Neither destroyed nor aborted.
   bool isLive = true;
   bool isAborted = false;

@@ -69,7 +69,7 @@ def said(processes: list[subprocess.Popen[str]], timeout: float = 120) -> list[s
     return [next((line for line in reversed(text.splitlines()) if "error:" in line), text) for text in errors]
 
 
-@pytest.mark.parametrize("seconds", [pytest.param(0.1, marks=LONG), 0.5])
+@pytest.mark.parametrize("seconds", [pytest.param(0.1, marks=LONG), 0.25])
 def test_a_slow_store(workshop: Workshop, tmp_path: Path, seconds: float) -> None:
     log = tmp_path / "log.jsonl"
     with job(workshop, seconds, 3, f"--json={log}") as (ranks, _):
@@ -80,7 +80,7 @@ def test_a_slow_store(workshop: Workshop, tmp_path: Path, seconds: float) -> Non
 
 
 @pytest.mark.skipif(bool(NO_WIRE), reason=str(NO_WIRE))
-@pytest.mark.parametrize("milliseconds, jitter", [pytest.param(100, 0, marks=LONG), (25, 25), (500, 0)])
+@pytest.mark.parametrize("milliseconds, jitter", [pytest.param(100, 0, marks=LONG), (25, 25), (250, 0)])
 def test_a_slow_link(workshop: Workshop, tmp_path: Path, milliseconds: int, jitter: int) -> None:
     model, log = workshop.model("gpt"), tmp_path / "log.jsonl"
     command = run_command(workshop.step(CONFIG), model.archive, model.inputs, 1, f"--json={log}")

@@ -117,9 +117,10 @@ public:
 
   virtual void copy(StreamId stream, void *dst, const void *src,
                     size_t bytes) = 0;
-  /// Runs `task`, which reads or writes `bytes` of device memory, in the order
-  /// of the stream, and counts them as copied. The task must outlive the queued
-  /// work. Throws std::runtime_error if the device's memory is not the host's.
+  /// Runs `task` in the order of the stream. It must outlive the queued work,
+  /// and may run when later ones have been issued. It may access the host's
+  /// memory, and `bytes` of the device's if that is the host's, which are
+  /// counted as copied. Throws std::runtime_error if the backend runs none.
   virtual void call(StreamId stream, HostTask &task, size_t bytes) {
     (void)stream, (void)task, (void)bytes;
     throw std::runtime_error("this device runs no work of the host");

@@ -56,12 +56,10 @@ void CollectiveWatch::write(cudaStream_t on, const uint32_t &mark,
                             uint32_t number) const {
   // All platforms that CUDA supports have one address space for host and
   // device.
-  CUresult result = options.cuda->cuStreamWriteValue32(
-      on, CUdeviceptr(reinterpret_cast<uintptr_t>(&mark)), number,
-      CU_STREAM_WRITE_VALUE_DEFAULT);
-  if (result != CUDA_SUCCESS)
-    throw std::runtime_error("cuStreamWriteValue32: error " +
-                             std::to_string(int(result)));
+  options.cuda->check(options.cuda->cuStreamWriteValue32(
+                          on, CUdeviceptr(reinterpret_cast<uintptr_t>(&mark)),
+                          number, CU_STREAM_WRITE_VALUE_DEFAULT),
+                      "cuStreamWriteValue32");
 }
 
 void CollectiveWatch::begin(StreamId stream, cudaStream_t on, const char *what,
@@ -165,7 +163,7 @@ void CollectiveWatch::freeIssuer(std::unique_lock<std::mutex> &lock) {
   lock.unlock();
   if (options.onBlocked)
     options.onBlocked(Failure(failure.message(), failure.kind()));
-  abortAll(aborted);
+  abortAll(aborted, options.whileAborting);
   lock.lock();
 }
 

@@ -31,6 +31,9 @@ struct CollectiveWatchOptions {
   double noticeSeconds = 5;
   /// Optional; called on the watch's thread.
   OnBlocked onBlocked = {};
+  /// Optional; called while the groups are aborted, which may wait for the
+  /// device.
+  std::function<void()> whileAborting = {};
 };
 
 /// Watches for collectives that do not end. If the issuer does not see a

@@ -4,6 +4,7 @@
 #include "core/FirstFailure.h"
 #include "cuda/CollectiveWatch.h"
 #include "cuda/EventClock.h"
+#include "cuda/HostWork.h"
 #include "cuda/KernelImage.h"
 #include "cuda/MessageKernels.h"
 #include "cuda/StreamCapture.h"
@@ -28,10 +29,15 @@ withDevice(const CudaBackendOptions &options) {
   return options.cuda;
 }
 
-CollectiveWatchOptions watchOptions(const CudaBackendOptions &options) {
-  return {options.cuda,          options.device,
-          options.worldRank,     options.collectiveSeconds,
-          options.noticeSeconds, options.onBlocked};
+CollectiveWatchOptions watchOptions(const CudaBackendOptions &options,
+                                    HostWork &hostWork) {
+  return {options.cuda,
+          options.device,
+          options.worldRank,
+          options.collectiveSeconds,
+          options.noticeSeconds,
+          options.onBlocked,
+          [&] { hostWork.release(); }};
 }
 
 /// For thread-safety, see `Backend`.
@@ -46,8 +52,8 @@ public:
                options.memory.allocate ? options.memory : cudaMemory(cuda)),
         kernels(cuda), messageKernels(kernels),
         streams(cuda, options.numEvents), axes(std::move(options.axes)),
-        all(std::move(options.all)),
-        watch(watchOptions(options), firstFailure) {
+        all(std::move(options.all)), hostWork(cuda, firstFailure),
+        watch(watchOptions(options, hostWork), firstFailure) {
     if (device.size())
       connectGroups(options.messages);
     forEachGroup([&](AxisId, DeviceGroup &group) { watch.add(group); });
@@ -78,6 +84,7 @@ public:
   }
 
   void copy(StreamId stream, void *dst, const void *src, size_t bytes) override;
+  void call(StreamId stream, HostTask &task, size_t bytes) override;
   void unpack(const PackedLayout &layout, const std::byte *packed, DType type,
               std::byte *out) override;
   void add(StreamId stream, float *sum, const float *part,
@@ -147,6 +154,7 @@ private:
   std::optional<EventClock> clock;
   const std::array<AxisDeviceGroups, kNumAxes> axes;
   const std::unique_ptr<DeviceGroup> all;
+  HostWork hostWork;
   CollectiveWatch watch;
   std::vector<Registration> registered;
 };
@@ -159,10 +167,12 @@ void CudaBackendImpl::abort() noexcept {
   if (!isIdle())
     firstFailure.set("the backend was destroyed while work was queued");
   watch.stop();
+  hostWork.stop();
   if (failed()) {
     std::vector<DeviceGroup *> groups{all.get()};
     forEachGroup([&](AxisId, DeviceGroup &group) { groups.push_back(&group); });
-    abortAll(groups);
+    // Ranks that get no more messages cannot go on with what was not updated.
+    abortAll(groups, [&] { hostWork.release(); });
   }
   for (size_t i = 0; i < kNumStreams; ++i)
     (void)cuda->cudaStreamSynchronize(streams.at(StreamId(i)));
@@ -255,6 +265,14 @@ void CudaBackendImpl::copy(StreamId stream, void *dst, const void *src,
       d2h.fetch_add(bytes, std::memory_order_relaxed);
     if (fromHost && !toHost)
       h2d.fetch_add(bytes, std::memory_order_relaxed);
+  });
+}
+
+void CudaBackendImpl::call(StreamId stream, HostTask &task, size_t bytes) {
+  // A task cannot access the device's memory.
+  (void)bytes;
+  issue(stream, nullptr, [&](cudaStream_t on) {
+    hostWork.await(stream, on, hostWork.start(stream, on, task));
   });
 }
 

@@ -11,8 +11,8 @@
 namespace fcdp {
 namespace {
 
-/// The driver version whose cuStreamWriteValue32 has the signature used here.
-constexpr unsigned writeValueVersion = 12000;
+/// The driver version whose functions have the signature used here.
+constexpr unsigned driverVersion = 12000;
 
 // Checks that the types that are spelled out equal those of the headers.
 #define FCDP_CHECK_TYPE(name, type)                                            \
@@ -83,18 +83,21 @@ void CudaLibrary::resolve(const std::string &path) {
 }
 
 void CudaLibrary::resolveDriver() {
+  cuStreamWriteValue32 = resolveDriver("cuStreamWriteValue32");
+  cuStreamWaitValue32 = resolveDriver("cuStreamWaitValue32");
+}
+
+CudaLibrary::ValueFunction CudaLibrary::resolveDriver(const char *name) const {
   void *found = nullptr;
   cudaDriverEntryPointQueryResult status = cudaDriverEntryPointSymbolNotFound;
-  check(cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &found,
-                                         writeValueVersion, cudaEnableDefault,
-                                         &status),
+  check(cudaGetDriverEntryPointByVersion(name, &found, driverVersion,
+                                         cudaEnableDefault, &status),
         "cudaGetDriverEntryPointByVersion");
   if (status != cudaDriverEntryPointSuccess || !found)
-    throw std::runtime_error("the CUDA driver has no cuStreamWriteValue32: "
-                             "expected a driver for CUDA " +
-                             spellVersion(writeValueVersion) + " or newer");
-  cuStreamWriteValue32 =
-      reinterpret_cast<decltype(cuStreamWriteValue32)>(found);
+    throw std::runtime_error(std::string("the CUDA driver has no ") + name +
+                             ": expected a driver for CUDA " +
+                             spellVersion(driverVersion) + " or newer");
+  return reinterpret_cast<ValueFunction>(found);
 }
 
 CudaLibrary::~CudaLibrary() {
@@ -111,6 +114,12 @@ void CudaLibrary::check(cudaError_t result, const char *call) const {
   throw Failure(std::string(call) + ": " + cudaGetErrorString(result) + " (" +
                     cudaGetErrorName(result) + ")",
                 isMemory ? FailureKind::OutOfMemory : FailureKind::Other);
+}
+
+void CudaLibrary::check(CUresult result, const char *call) const {
+  if (result != CUDA_SUCCESS)
+    throw std::runtime_error(std::string(call) + ": error " +
+                             std::to_string(int(result)));
 }
 
 bool CudaLibrary::isReady(cudaError_t result, const char *call) const {

@@ -89,14 +89,19 @@ public:
   std::type_identity_t<type> name = nullptr;
   FCDP_CUDA_OVERLOADED_ENTRY_POINTS(FCDP_DECLARE_ENTRY_POINT)
 #undef FCDP_DECLARE_ENTRY_POINT
-  /// A driver function, obtained through libcudart. It writes a number when the
-  /// stream reaches it.
-  CUresult(CUDAAPI *cuStreamWriteValue32)(CUstream, CUdeviceptr, cuuint32_t,
-                                          unsigned) = nullptr;
+  /// Functions of the driver, obtained through libcudart. The first writes a
+  /// number when the stream reaches it. With the second the stream waits for
+  /// one.
+  using ValueFunction = CUresult(CUDAAPI *)(CUstream, CUdeviceptr, cuuint32_t,
+                                            unsigned);
+  ValueFunction cuStreamWriteValue32 = nullptr;
+  ValueFunction cuStreamWaitValue32 = nullptr;
 
   /// Throws Failure "<call>: <the library's text> (<its name>)" unless `result`
   /// is cudaSuccess.
   void check(cudaError_t result, const char *call) const;
+  /// Does the same for a function of the driver, "<call>: error <number>".
+  void check(CUresult result, const char *call) const;
 
   /// Returns whether a query found all work done. Throws like `check` for other
   /// results than cudaSuccess and cudaErrorNotReady. It clears
@@ -119,6 +124,7 @@ private:
   CudaLibrary() = default;
   void resolve(const std::string &path);
   void resolveDriver();
+  ValueFunction resolveDriver(const char *name) const;
 
   void *handle = nullptr;
 };

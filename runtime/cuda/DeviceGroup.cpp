@@ -21,15 +21,21 @@ std::string describe(const std::vector<Registration> &registrations) {
   return text.empty() ? "" : "NCCL has the device arena as " + text;
 }
 
-void abortAll(const std::vector<DeviceGroup *> &groups) noexcept {
+void abortAll(const std::vector<DeviceGroup *> &groups,
+              const std::function<void()> &meanwhile) noexcept {
   std::vector<std::thread> threads;
   for (DeviceGroup *group : groups)
     try {
       if (group)
         threads.emplace_back([group] { group->abort(); });
     } catch (const std::system_error &) {
-      group->abort(); // there may be no more threads
+      // There may be no more threads.
+      if (meanwhile)
+        meanwhile();
+      group->abort();
     }
+  if (meanwhile)
+    meanwhile();
   for (std::thread &thread : threads)
     thread.join();
 }

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cuda_runtime_api.h>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -126,8 +127,10 @@ private:
 
 /// Aborts the groups concurrently, each on a thread of its own. An abort frees
 /// memory of the device, for which the device's work must end, and that may be
-/// work of another of these groups. Null pointers are left out.
-void abortAll(const std::vector<DeviceGroup *> &groups) noexcept;
+/// work of another of these groups. Null pointers are left out. `meanwhile` is
+/// called when the aborts have begun.
+void abortAll(const std::vector<DeviceGroup *> &groups,
+              const std::function<void()> &meanwhile = {}) noexcept;
 
 /// The groups over one axis. Gathers and reductions have separate groups, so
 /// that neither waits for the other. A group that the plan does not use is

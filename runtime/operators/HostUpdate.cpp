@@ -10,6 +10,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 
+#include <deque>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 
@@ -52,7 +54,8 @@ private:
 };
 
 /// The issuing thread calls `run(StepState &)`, and a thread of the stream
-/// `run()` before the next call.
+/// `run()`, once for each of these calls. Beside a GPU, the issuing thread is a
+/// step ahead.
 class HostUpdate final : public PreparedOp, private HostTask {
 public:
   HostUpdate(const plan::HostUpdateT &op, StepState &state)
@@ -61,10 +64,6 @@ public:
         elements(int64_t(update.end - update.begin)),
         grad(over(op.grad, DType::F32, state)),
         shard(over(op.shard, toDType(bucket.storage), state)) {
-    if (!state.device.is_cpu())
-      throw std::runtime_error(
-          "expected updates on the device: the runtime has "
-          "no updates on the host beside a GPU");
     for (plan::StateRole role : factsOf(settings).states)
       states.push_back(pieceOf(role, state));
     if (findState(bucket, plan::StateRole::master))
@@ -86,24 +85,28 @@ public:
   }
 
   void run(StepState &state) override {
-    skips = state.skipsUpdates;
-    if (!skips) {
-      UpdateState &updates = state.updates[op.bucket];
-      // The pieces of a shard are one update.
-      if (update.begin == 0) {
-        // Not by an operator, because the plan has no memory for its result.
-        *updates.count.data_ptr<float>() += 1;
-        ++updates.number;
-      }
-      number = updates.number;
-      rate = state.learningRate * rateFactor;
-    } else if (!master.defined()) {
+    // The pieces of a shard are one update. Only updates on the device read the
+    // number as a tensor.
+    UpdateState &updates = state.updates[op.bucket];
+    if (!state.skipsUpdates && update.begin == 0)
+      ++updates.number;
+    if (state.skipsUpdates && !master.defined())
       return; // the shard is there as it was
+    {
+      std::lock_guard lock(mutex);
+      issued.push_back({updates.number, state.learningRate * rateFactor,
+                        state.skipsUpdates});
     }
     state.backend.call(stream, *this, /*bytes=*/0);
   }
 
 private:
+  /// The settings of one update.
+  struct Settings {
+    int64_t number;
+    double rate;
+    bool skips;
+  };
   /// The memory and the optimizer of one thread.
   struct Worker {
     Worker(const HostUpdate &of, StepState &state)
@@ -177,9 +180,14 @@ private:
   }
 
   void run() override {
-    *count.data_ptr<float>() = float(number);
+    {
+      std::lock_guard lock(mutex);
+      current = issued.front();
+      issued.pop_front();
+    }
+    *count.data_ptr<float>() = float(current.number);
     threads->run(chunks.size(), [&](size_t thread, size_t index) {
-      if (!skips)
+      if (!current.skips)
         updateChunk(*workers[thread], chunks[index]);
       if (master.defined())
         rounded[index].copy_(chunks[index].parameter);
@@ -191,7 +199,7 @@ private:
     if (worker.typed.defined())
       part.grad =
           worker.typed.narrow(0, 0, part.segment.elements).copy_(part.grad);
-    UpdateStep step{rate * part.segment.lrFactor, number, count,
+    UpdateStep step{current.rate * part.segment.lrFactor, current.number, count,
                     gradScale->divisor(), noScratch};
     if (worker.pieces)
       worker.pieces->run(part, [&](const UpdatePart &piece) {
@@ -219,10 +227,10 @@ private:
   std::vector<at::Tensor> rounded;
   /// The number of the update, as the optimizers' kernels read it.
   at::Tensor count;
-  // The settings of the current update.
-  int64_t number = 0;
-  double rate = 0;
-  bool skips = false;
+  Settings current = {};
+  std::mutex mutex;
+  /// The settings of updates that have not begun. Guarded by the mutex.
+  std::deque<Settings> issued;
 };
 
 } // namespace

@@ -324,6 +324,11 @@ StepPlan::HostPart StepPlan::hostPart(Place place) const {
       add(copy->out);
     else if (const auto *store = op->body.Asstore_value())
       add(store->out);
+    else if (const auto *gradient = op->body.Asstore_gradient()) {
+      add(gradient->gradOut);
+      if (gradient->shardOut)
+        add(*gradient->shardOut);
+    }
   return part.begin < part.end ? part : HostPart{};
 }
 

@@ -85,22 +85,48 @@ std::vector<Point> pointsOf(Checker &rules, cudaStream_t stream) {
   return {rules.work.endOf(on)};
 }
 
-/// A mark is written into pinned memory when the stream reaches it.
-using WriteValue = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
-std::atomic<WriteValue *> realWriteValue;
+using ValueFunction = CUresult(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+
+/// A number that a stream writes into pinned memory, or waits for there.
+struct ValueCall {
+  const char *name;
+  std::atomic<ValueFunction *> real;
+
+  CUresult operator()(void *caller, CUstream stream, CUdeviceptr address,
+                      cuuint32_t value, unsigned flags) {
+    Call call(name, caller);
+    Checker &rules = checker();
+    {
+      std::lock_guard<std::mutex> lock(rules.mutex);
+      rules.issue(
+          handleOf(stream),
+          {name,
+           {rules.memory.requireLive(reinterpret_cast<const void *>(address),
+                                     sizeof(value))}});
+    }
+    return real.load()(stream, address, value, flags);
+  }
+};
+ValueCall writeCall{"cuStreamWriteValue32", nullptr};
+ValueCall waitCall{"cuStreamWaitValue32", nullptr};
 
 CUresult writeValue(CUstream stream, CUdeviceptr address, cuuint32_t value,
                     unsigned flags) {
-  Call call("cuStreamWriteValue32", __builtin_return_address(0));
-  Checker &rules = checker();
-  {
-    std::lock_guard<std::mutex> lock(rules.mutex);
-    rules.issue(handleOf(stream),
-                {"cuStreamWriteValue32",
-                 {rules.memory.requireLive(
-                     reinterpret_cast<const void *>(address), sizeof(value))}});
-  }
-  return realWriteValue.load()(stream, address, value, flags);
+  return writeCall(__builtin_return_address(0), stream, address, value, flags);
+}
+
+CUresult waitValue(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                   unsigned flags) {
+  return waitCall(__builtin_return_address(0), stream, address, value, flags);
+}
+
+/// Puts the checker's function in the place of the driver's.
+void replace(ValueCall &call, ValueFunction &own, const char *symbol,
+             void **function) {
+  if (!*function || std::strcmp(symbol, call.name) != 0)
+    return;
+  call.real = reinterpret_cast<ValueFunction *>(*function);
+  *function = reinterpret_cast<void *>(&own);
 }
 
 } // namespace
@@ -118,10 +144,9 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
   FCDP_CHECK_CALL(cudaGetDriverEntryPointByVersion);
   lock.unlock();
   cudaError_t result = real(symbol, function, version, flags, status);
-  if (result == cudaSuccess && *function &&
-      std::strcmp(symbol, "cuStreamWriteValue32") == 0) {
-    realWriteValue = reinterpret_cast<WriteValue *>(*function);
-    *function = reinterpret_cast<void *>(&writeValue);
+  if (result == cudaSuccess) {
+    replace(writeCall, writeValue, symbol, function);
+    replace(waitCall, waitValue, symbol, function);
   }
   return result;
 }

@@ -97,6 +97,9 @@ def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_bat
         (Config("gpt", strategy="mics", layout="owned", optimizer=MUON), AHEAD),
         (Config("gpt_bf16", master="f32", micro_batches=2, states="host,piece=4096", clip_norm=0.5), LATE),
         (Config("gpt", strategy="zero3", states="host,piece=4096"), SHUFFLED),
+        (Config("gpt_bf16", master="f32", micro_batches=2, states="host,piece=4096", update="host", clip_norm=0.5), LATE),
+        (Config("gpt", strategy="zero3", states="host,piece=4096", update="host"), SHUFFLED),
+        (Config("gpt_f16", loss_scale=True, states="host,piece=4096", update="host", optimizer=LION), AHEAD),
         (Config("gpt", micro_batches=2, reduce_wire="int8"), SHUFFLED),
         (Config("gpt_bf16", nodes=4, local=1, strategy="zero3", master="f32", reduce_wire="int4"), LATE),
         (Config("gpt", strategy="hsdp", outer="2,wire=int8"), AHEAD),
@@ -220,11 +223,18 @@ def test_a_change_of_shape(workshop: Workshop, step_of_shapes: Path, tmp_path: P
     assert sum(waits[0]) - sum(waits[1]) == SHAPES.world * more, (waits, changes)
 
 
-@pytest.mark.parametrize("order", [LATE, SHUFFLED])
-def test_graphs(workshop: Workshop, tmp_path: Path, order: str) -> None:
+@pytest.mark.parametrize(
+    ("config", "order"),
+    [
+        (Config("gpt", micro_batches=2), LATE),
+        (Config("gpt", micro_batches=2), SHUFFLED),
+        (Config("gpt", micro_batches=2, states="host,piece=4096", update="host"), LATE),
+    ],
+    ids=lambda value: value.name if isinstance(value, Config) else value,
+)
+def test_graphs(workshop: Workshop, tmp_path: Path, config: Config, order: str) -> None:
     calls = tmp_path / "calls"
     calls.mkdir()
-    config = Config("gpt", micro_batches=2)
     assert_as_on_the_cpu(workshop, config, tmp_path, order, "--cuda-graphs=auto", FCDP_FAKE_CALLS=str(calls))
     ranks = [counts for counts in count_calls(calls) if counts["cudaGraphLaunch"]]
     assert len(ranks) == config.world

@@ -111,8 +111,8 @@ LogicalResult DecideStatesPass::findCluster() {
 /// Checks where states may be updated.
 LogicalResult DecideStatesPass::checkUpdate() {
   ModuleOp module = getOperation();
-  if (updateMode == UpdateMode::Auto && getTarget(module) == Target::cpu &&
-      spec.mode != StatesSpec::Mode::File && !described)
+  if (updateMode == UpdateMode::Auto && spec.mode != StatesSpec::Mode::File &&
+      !described)
     return module.emitError("update: 'auto' compares predicted times; give "
                             "--cluster");
   if (updateMode != UpdateMode::Host)
@@ -120,10 +120,6 @@ LogicalResult DecideStatesPass::checkUpdate() {
   if (spec.mode == StatesSpec::Mode::File)
     return module.emitError("update: expected 'device' for states in files, "
                             "got 'host'");
-  if (getTarget(module) != Target::cpu)
-    return module.emitError("update: expected 'device', because the runtime "
-                            "has no updates on the host beside a GPU, got "
-                            "'host'");
   return success();
 }
 
@@ -132,10 +128,7 @@ LogicalResult DecideStatesPass::checkUpdate() {
 FailureOr<bool>
 DecideStatesPass::isUpdatedOnHost(const MovableStates &states) const {
   BucketOp bucket = states.bucket;
-  bool mayBe = updateMode != UpdateMode::Device &&
-               spec.mode != StatesSpec::Mode::File &&
-               getTarget(bucket->getParentOfType<ModuleOp>()) == Target::cpu;
-  if (!mayBe)
+  if (updateMode == UpdateMode::Device || spec.mode == StatesSpec::Mode::File)
     return false;
   bool isForced = updateMode == UpdateMode::Host;
   if (canUpdateOnHost(states.optimizer))

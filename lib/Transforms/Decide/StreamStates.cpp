@@ -152,12 +152,6 @@ void StreamStatesPass::runOnOperation() {
           << "'; use --states=host or --states=auto";
       return signalPassFailure();
     }
-    if (bucket.getUpdatedOnHost() && getTarget(module) != Target::cpu) {
-      bucket.emitError("update: expected the target 'cpu' for updates on the "
-                       "host, got '")
-          << stringifyTarget(getTarget(module)) << "'; use --update=device";
-      return signalPassFailure();
-    }
     if (isOptimizerState(state.getRole()) && areStreamed(bucket))
       state.setArena(*bucket.getStates());
     states[{bucket.getSymNameAttr(), state.getRole()}] = state;

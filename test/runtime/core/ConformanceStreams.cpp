@@ -4,6 +4,8 @@
 
 #include "Conformance.h"
 
+#include <functional>
+#include <future>
 #include <numeric>
 
 namespace fcdp::conformance {
@@ -13,6 +15,14 @@ static std::vector<uint32_t> counting(size_t count, uint32_t first) {
   std::iota(values.begin(), values.end(), first);
   return values;
 }
+
+namespace {
+struct Task final : HostTask {
+  explicit Task(std::function<void()> work) : work(std::move(work)) {}
+  void run() override { work(); }
+  std::function<void()> work;
+};
+} // namespace
 
 TEST_P(Conformance, CopiesCountWhatCrossesTheBorder) {
   auto world = make(Mesh{1, 1});
@@ -120,6 +130,71 @@ TEST_P(Conformance, TheHostWaitsForAnEvent) {
   }
   backend.waitOnHost(3); // never recorded
   EXPECT_FALSE(backend.failed()) << backend.failure();
+}
+
+// Values go down, are changed by the host, and come up, all issued ahead.
+TEST_P(Conformance, TasksOfTheHostRunInTheOrderOfTheirStream) {
+  auto world = make(Mesh{1, 1});
+  Backend &backend = world->backend(0);
+  auto *values = reinterpret_cast<uint32_t *>(backend.hostBase() + 8192);
+  int runs = 0;
+  Task task([&] {
+    ++runs;
+    for (uint32_t i = 0; i < 2048; ++i)
+      values[i] += 5;
+  });
+  upload(0, backend, 0, counting(2048, 1));
+  for (int round = 0; round < 20; ++round) {
+    backend.copy(StreamId::D2H, values, backend.deviceBase(), 8192);
+    backend.record(0, StreamId::D2H);
+    backend.wait(0, StreamId::Host);
+    backend.call(StreamId::Host, task, 0);
+    backend.record(1, StreamId::Host);
+    backend.wait(1, StreamId::H2D);
+    backend.copy(StreamId::H2D, backend.deviceBase(), values, 8192);
+    backend.record(2, StreamId::H2D);
+    backend.wait(2, StreamId::D2H);
+  }
+  EXPECT_EQ(download<uint32_t>(0, backend, 0, 2048), counting(2048, 101));
+  EXPECT_EQ(runs, 20);
+  EXPECT_FALSE(backend.failed()) << backend.failure();
+}
+
+TEST_P(Conformance, ATaskOfTheHostDelaysNoOtherStream) {
+  auto world = make(Mesh{1, 1});
+  Backend &backend = world->backend(0);
+  std::promise<void> second;
+  Task waits([&] { second.get_future().wait(); });
+  Task ends([&] { second.set_value(); });
+  backend.call(StreamId::Host, waits, 0);
+  backend.record(0, StreamId::Host);
+  backend.call(StreamId::D2H, ends, 0);
+  backend.record(1, StreamId::D2H);
+  backend.waitOnHost(1);
+  backend.waitOnHost(0);
+  EXPECT_FALSE(backend.failed()) << backend.failure();
+}
+
+TEST_P(Conformance, ATaskOfTheHostThatFailsIsTheFailure) {
+  auto world = make(Mesh{1, 1});
+  Backend &backend = world->backend(0);
+  int runs = 0;
+  Task fails([] { throw std::runtime_error("the disk has failed"); });
+  Task counts([&] { ++runs; });
+  backend.call(StreamId::Host, fails, 0);
+  backend.call(StreamId::Host, counts, 0);
+  backend.record(0, StreamId::Host);
+  backend.wait(0, StreamId::H2D);
+  backend.copy(StreamId::H2D, backend.hostBase() + 4096, backend.hostBase(), 1);
+  backend.hostBase()[0] = std::byte(1);
+  backend.synchronize();
+  EXPECT_TRUE(backend.failed());
+  EXPECT_EQ(backend.failure(), "the disk has failed");
+  EXPECT_EQ(backend.failureKind(), FailureKind::Local);
+  // Nothing that waited for it has run.
+  EXPECT_EQ(backend.hostBase()[4096], std::byte(0));
+  world.reset();
+  EXPECT_EQ(runs, 0);
 }
 
 TEST_P(Conformance, RefusesAnEventThatDoesNotExist) {

@@ -43,8 +43,6 @@
 // CLUSTER: error: update: 'auto' compares predicted times; give --cluster
 // RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 optimizer=adafactor states=host update=host" 2>&1 | FileCheck %s --check-prefix=PARAMETER
 // PARAMETER: error: update: expected an optimizer that updates elements for 'host', got 'adafactor', which updates whole parameters; use 'device' or 'auto'
-// RUN: not fcdp-opt %s --fcdp-pipeline="target=cuda nodes=2 ranks-per-node=2 states=host update=host" 2>&1 | FileCheck %s --check-prefix=CUDA
-// CUDA: error: update: expected 'device', because the runtime has no updates on the host beside a GPU, got 'host'
 // RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 states=file update=host" 2>&1 | FileCheck %s --check-prefix=FILE
 // FILE: error: update: expected 'device' for states in files, got 'host'
 // RUN: %edit %t.host --delete "fcdp.load_shard %{{.*}} at 256" | not fcdp-opt --fcdp-verify-sharded 2>&1 | FileCheck %s --check-prefix=LOST

@@ -407,6 +407,22 @@ static CUresult writeValue32(CUstream stream, CUdeviceptr address,
   return CUDA_SUCCESS;
 }
 
+/// As on a GPU, nothing else makes the stream go on.
+static CUresult waitValue32(CUstream stream, CUdeviceptr address,
+                            cuuint32_t value, unsigned flags) {
+  Lock lock = enter("cuStreamWaitValue32");
+  if (stream->captured)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  auto *word = reinterpret_cast<uint32_t *>(
+      machine().translate(reinterpret_cast<void *>(address), sizeof(value)));
+  if (!word || flags != CU_STREAM_WAIT_VALUE_GEQ)
+    return CUDA_ERROR_INVALID_VALUE;
+  machine().enqueue(at(stream), [=] {
+    return int32_t(__atomic_load_n(word, __ATOMIC_ACQUIRE) - value) >= 0;
+  });
+  return CUDA_SUCCESS;
+}
+
 cudaError_t cudaRuntimeGetVersion(int *version) {
   *version = machine().runtimeVersion;
   return cudaSuccess;
@@ -418,10 +434,13 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned,
                                  cudaDriverEntryPointQueryResult *status) {
   const char *queues = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   machine().queues = queues ? std::atoi(queues) : 8;
-  bool isKnown = std::strcmp(symbol, "cuStreamWriteValue32") == 0;
-  *function = isKnown ? reinterpret_cast<void *>(&writeValue32) : nullptr;
-  *status = isKnown ? cudaDriverEntryPointSuccess
-                    : cudaDriverEntryPointSymbolNotFound;
+  *function = nullptr;
+  if (std::strcmp(symbol, "cuStreamWriteValue32") == 0)
+    *function = reinterpret_cast<void *>(&writeValue32);
+  if (std::strcmp(symbol, "cuStreamWaitValue32") == 0)
+    *function = reinterpret_cast<void *>(&waitValue32);
+  *status = *function ? cudaDriverEntryPointSuccess
+                      : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 

@@ -150,6 +150,13 @@ static bool isIndexedByMask(CallOp call) {
   });
 }
 
+/// Returns whether the call may read the ends of its groups from the device.
+/// Only on GPUs of compute capability 9 and 10, and in bfloat16, libtorch has a
+/// kernel that does without.
+static bool readsGroups(CallOp call) {
+  return call.getCallee().rsplit('.').first == "aten._grouped_mm";
+}
+
 bool CallOp::leavesUnread(StringRef name) {
   bool isRandomState = name == "philox_seed" || name == "philox_offset" ||
                        name == "rng_state" || name == "unused";
@@ -160,7 +167,7 @@ bool CallOp::isReplayable() {
   auto device = dyn_cast_or_null<DeviceAttr>(getArgument("device"));
   bool isOnHost = device && device.getName().starts_with("cpu");
   return !lookupOp(getCallee()).random && !readsRandomState(*this) &&
-         !isIndexedByMask(*this) && !isOnHost;
+         !isIndexedByMask(*this) && !readsGroups(*this) && !isOnHost;
 }
 
 void CallOp::getEffects(

@@ -133,7 +133,17 @@ def test_cudnn_attention(workshop: Workshop, tmp_path: Path) -> None:
         run_on(step, workshop, config, tmp_path, LATE, "--deterministic")
 
 
-@pytest.mark.parametrize("config", [Config("hf_llama", micro_batches=2), Config("peft_lora", micro_batches=2), Config("normed"), test_auto.CASES[3]])
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config("hf_llama", micro_batches=2),
+        Config("peft_lora", micro_batches=2),
+        Config("normed"),
+        test_auto.CASES[3],
+        # Grouped products in float32, and a weighted loss of the router.
+        Config("hf_mixtral", 1, 2, micro_batches=2, loss_weight="attention_mask"),
+    ],
+)
 def test_fused_norms(workshop: Workshop, tmp_path: Path, config: Config) -> None:
     """CUDA's operator for RMS norms adds the parts of a gradient in another order than the CPU's operators."""
     if config.strategy == "auto":

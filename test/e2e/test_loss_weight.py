@@ -140,6 +140,28 @@ def test_losses_and_parameters_are_those_of_pytorch(workshop: Workshop, tmp_path
     assert [a - b for a, b in zip(*control)] == added
 
 
+def test_the_loss_of_a_router_is_weighted_like_that_of_tokens(workshop: Workshop) -> None:
+    config = Config("hf_mixtral", 1, 2, "fcdp", 2, SGD, loss_weight="attention_mask")
+    data = fcdp.batches_from_npy(workshop.model(config.model).inputs, config.world, config.micro_batches)
+    model, losses, routed = build(config.model), [], []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for number in range(STEPS):
+        batches = data(number)
+        weights = [batch["attention_mask"].sum() for batch in batches]
+        results = [model(**batch) for batch in batches]
+        loss = sum(weight * result.loss for weight, result in zip(weights, results)) / sum(weights)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        routed.append(sum(result.aux_loss.item() for result in results))
+    one = workshop.run(config, STEPS)
+    assert relative_error(one.losses, losses) <= 1e-6
+    assert one.steps[0]["loss_weight"] > 0 and min(routed) > 1
+    for name, value in parameters(one.parameters).items():
+        torch.testing.assert_close(value, model.get_parameter(name), rtol=1e-6, atol=1e-6, msg=lambda text: f"{name}: {text}")
+
+
 @pytest.mark.parametrize("strategy", ["zero1", "zero2", "zero3", "hpz", "hsdp", "mics", "ddp"])
 def test_strategies_are_bit_equal(workshop: Workshop, tmp_path: Path, strategy: str) -> None:
     accumulate = {"zero1": "full", "mics": "node"}.get(strategy, "")

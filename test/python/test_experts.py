@@ -50,9 +50,10 @@ def products(path: Path) -> list[str]:
     return [target for target in targets if "_grouped_mm" in target]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_float32_has_the_bits_of_eager_pytorch(tmp_path: Path, family: str) -> None:
-    exported = fcdp.export(make(family), inputs(), tmp_path / "step.pt2")
+def test_losses_and_gradients_have_the_bits_of_eager_pytorch(tmp_path: Path, family: str, dtype: torch.dtype) -> None:
+    exported = fcdp.export(make(family).to(dtype), inputs(), tmp_path / "step.pt2")
     assert exported.gradient_error == 0
     # Two matrices: forward, and the gradients of rows and weights.
     assert len(products(tmp_path / "step.pt2")) == 6

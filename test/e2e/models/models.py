@@ -56,6 +56,13 @@ def hf_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {"input_ids": tokens, "labels": tokens}
 
 
+def padded_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Rows that end in padding, which has no label and which the loss of a router leaves out."""
+    made = hf_inputs(rng)
+    mask = np.arange(TIME) < rng.integers(2, TIME + 1, (BATCH, 1))
+    return {"input_ids": made["input_ids"], "attention_mask": mask.astype(np.int64), "labels": np.where(mask, made["labels"], -100)}
+
+
 def packed_inputs(rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Rows of documents of any length, and some of one token. Their tokens are more than those of other models."""
     positions = []
@@ -351,6 +358,27 @@ def hf_llama() -> nn.Module:
     return LlamaForCausalLM(config)
 
 
+def hf_mixtral() -> nn.Module:
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        num_local_experts=4,
+        output_router_logits=True,
+        router_aux_loss_coef=0.1,
+        max_position_embeddings=TIME,
+        bos_token_id=0,
+        eos_token_id=0,
+        use_cache=False,
+    )
+    return MixtralForCausalLM(config)
+
+
 def peft_lora() -> nn.Module:
     """Frozen base; lora_B starts at zero, so lora_A's first gradient is exactly zero."""
     from peft import LoraConfig, get_peft_model
@@ -379,5 +407,6 @@ MODELS = {
     "hf_gpt2": Entry(hf_gpt2, hf_inputs),
     "hf_gpt2_dropout": Entry(lambda: hf_gpt2(dropout=0.1), hf_inputs),
     "hf_llama": Entry(hf_llama, hf_inputs),
+    "hf_mixtral": Entry(hf_mixtral, padded_inputs),
     "peft_lora": Entry(peft_lora, hf_inputs),
 }

@@ -4,7 +4,7 @@
 // RUN: %edit %s --replace 'fcdp.target = "cuda", ' "" | fcdp-opt --convert-fcdp-to-llvm | mlir-translate --mlir-to-llvmir | llc -filetype=obj -o %t.o && fcdp-compile %t.o --emit=plan-json | %python %S/Inputs/show_plan.py | FileCheck %s --check-prefix=CPU
 
 // On the CPU there are no graphs.
-// CPU-COUNT-16: "replayable": false, "args"
+// CPU-COUNT-17: "replayable": false, "args"
 
 module attributes {fcdp.micro_batches = 1 : i64, fcdp.phase = #fcdp.phase<planned>, fcdp.target = "cuda", fcdp.strategy = "zero3"} {
 fcdp.mesh @world(node = 1, local = 1)
@@ -55,6 +55,9 @@ func.func @only_microbatch() attributes {fcdp.role = #fcdp.role<only_microbatch>
   %13:4 = aten.call "aten._flash_attention_forward.default"(query = %f, key = %f, value = %f, cum_seq_q = %ids, cum_seq_k = %ids, max_q = 4, max_k = 4, dropout_p = 0.000000e+00, is_causal = true, return_debug_mask = false) {undefined = array<i64: 4>} : (tensor<4x1x4xf32>, tensor<4x1x4xf32>, tensor<4x1x4xf32>, tensor<2xi64>, tensor<2xi64>) -> (tensor<4x1x4xf32>, tensor<1x4xf32>, tensor<2xui64>, tensor<ui64>)
   // CHECK-NEXT: "aten::_flash_attention_backward", "alias": "fresh", "replayable": true, "unread": [12, 13], "args"
   %14:3 = aten.call "aten._flash_attention_backward.default"(grad_out = %f, query = %f, key = %f, value = %f, out = %13#0, logsumexp = %13#1, cum_seq_q = %ids, cum_seq_k = %ids, max_q = 4, max_k = 4, dropout_p = 0.0, is_causal = true, rng_state = %13#2, unused = %13#3) : (tensor<4x1x4xf32>, tensor<4x1x4xf32>, tensor<4x1x4xf32>, tensor<4x1x4xf32>, tensor<4x1x4xf32>, tensor<1x4xf32>, tensor<2xi64>, tensor<2xi64>, tensor<2xui64>, tensor<ui64>) -> (tensor<4x1x4xf32>, tensor<4x1x4xf32>, tensor<4x1x4xf32>)
+  // libtorch reads the ends of groups from most devices.
+  // CHECK-NEXT: "aten::_grouped_mm", "alias": "fresh", "replayable": false, "args"
+  %15 = aten.call "aten._grouped_mm.default"(self = %5, mat2 = %f, offs = %ids) : (tensor<4x4xf32>, tensor<4x1x4xf32>, tensor<2xi64>) -> tensor<4x4xf32>
   // CHECK-NEXT: "aten::sum", "alias": "fresh", "replayable": true, "args"
   %10 = aten.call "aten.sum.default"(self = %9) : (tensor<4x4xbf16>) -> tensor<bf16>
   fcdp.loss %10 : tensor<bf16>

@@ -112,10 +112,16 @@ llvm::Error Cluster::check() const {
            {"host.memory", host.memory},
            {"host.memory_bandwidth", host.memoryBandwidth.value_or(1)},
            {"host.numa_nodes", host.numaNodes},
+           {"host.socket_bandwidth", host.socketBandwidth.value_or(1)},
            {"host.file_bandwidth", host.fileBandwidth},
            {"host.update_rate", host.updateRate}})
     if (llvm::Error error = checkPositive(field, value))
       return error;
+  if (host.socketBandwidth && host.numaNodes != 2)
+    return llvm::createStringError(
+        llvm::formatv("expected 'host.numa_nodes' to be 2 for "
+                      "'host.socket_bandwidth', got {0}",
+                      host.numaNodes));
   for (auto [field, share] :
        {std::pair("compute_efficiency", device.computeEfficiency),
         std::pair("memory_efficiency", device.memoryEfficiency)})

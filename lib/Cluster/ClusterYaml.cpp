@@ -63,6 +63,13 @@ struct ScalarEnumerationTraits<FlatCollectives> {
   }
 };
 template <>
+struct ScalarEnumerationTraits<LocalReductions> {
+  static void enumeration(IO &io, LocalReductions &value) {
+    io.enumCase(value, "exchange", LocalReductions::exchange);
+    io.enumCase(value, "ring", LocalReductions::ring);
+  }
+};
+template <>
 struct ScalarEnumerationTraits<Fusion> {
   static void enumeration(IO &io, Fusion &value) {
     io.enumCase(value, "none", Fusion::none);
@@ -100,6 +107,7 @@ struct MappingTraits<Host> {
     mapNumber<Count>(io, "memory", host.memory);
     mapNumber<Positive>(io, "memory_bandwidth", host.memoryBandwidth);
     mapWithDefault<Count>(io, "numa_nodes", host.numaNodes);
+    mapNumber<Positive>(io, "socket_bandwidth", host.socketBandwidth);
     mapWithDefault<Positive>(io, "file_bandwidth", host.fileBandwidth);
     mapWithDefault<Positive>(io, "update_rate", host.updateRate);
     io.mapOptional("issue", host.issue);
@@ -162,6 +170,7 @@ struct MappingTraits<Cluster> {
     io.mapOptional("collectives", cluster.collectives);
     cluster.collectives.ranksPerNode = cluster.ranksPerNode;
     io.mapOptional("flat_collectives", cluster.flatCollectives);
+    io.mapOptional("local_reductions", cluster.localReductions);
     io.mapOptional(MessageRates::kKey, cluster.messages);
     io.mapOptional("fusion", cluster.fusion);
     io.mapOptional("local_sums", cluster.localSums);

@@ -18,6 +18,14 @@ TransferCost fcdp::costOfDirect(const Cluster &cluster, const Link &link,
   return costOfTransfer(cluster, link, (ranks - 1) * partBytes);
 }
 
+double fcdp::costOfSockets(const Cluster &cluster, int64_t ranks, bool isRing,
+                           double partBytes) {
+  if (!cluster.host.socketBandwidth || ranks == 1)
+    return 0;
+  double parts = isRing ? ranks - 1 : (ranks / 2) * (ranks - ranks / 2);
+  return parts * partBytes / *cluster.host.socketBandwidth;
+}
+
 /// Returns the highest bus bandwidth within a node.
 static double getPeakWithinNode(const Cluster &cluster, CollectiveKind kind,
                                 double bytes) {
@@ -87,7 +95,10 @@ FlatCost fcdp::costOfFlatRing(const Cluster &cluster, double partBytes) {
         costOfTransfer(cluster, inter, steps * partBytes / cluster.ranksPerNode)
             .seconds;
   if (cluster.ranksPerNode > 1)
-    cost.intra = costOfTransfer(cluster, intra, steps * partBytes).seconds;
+    cost.intra =
+        std::max(costOfTransfer(cluster, intra, steps * partBytes).seconds,
+                 costOfSockets(cluster, cluster.getWorldSize(), /*isRing=*/true,
+                               partBytes));
   return cost;
 }
 
@@ -97,5 +108,8 @@ FlatCost fcdp::costOfFlatDirect(const Cluster &cluster, double partBytes) {
                                       outside * partBytes);
   TransferCost intra = costOfDirect(cluster, cluster.links[LinkId::Intra],
                                     cluster.ranksPerNode, partBytes);
-  return {std::max(inter.latency, intra.latency), inter.seconds, intra.seconds};
+  double sockets = costOfSockets(cluster, cluster.ranksPerNode,
+                                 /*isRing=*/false, partBytes);
+  return {std::max(inter.latency, intra.latency), inter.seconds,
+          std::max(intra.seconds, sockets)};
 }

@@ -24,6 +24,19 @@ static Cost estimateLink(const Cluster &cluster, Axis axis, int64_t ranks,
           transfer.seconds, timeOfExchange(cluster.device, ranks, partBytes)};
 }
 
+/// Estimates a gather or the transfers of a reduction within a node, including
+/// the link between its sockets.
+static Cost estimateWithin(const Cluster &cluster, CollectiveKind kind,
+                           int64_t ranks, double partBytes) {
+  bool isRing = kind == CollectiveKind::reduceScatter
+                    ? cluster.localReductions == LocalReductions::ring
+                    : cluster.flatCollectives == FlatCollectives::ring;
+  Cost cost = estimateLink(cluster, Axis::local, ranks, partBytes);
+  cost.seconds =
+      std::max(cost.seconds, costOfSockets(cluster, ranks, isRing, partBytes));
+  return cost;
+}
+
 static Cost estimateFlatLinks(const Cluster &cluster, double partBytes) {
   FlatCost flat = cluster.flatCollectives == FlatCollectives::ring
                       ? costOfFlatRing(cluster, partBytes)
@@ -51,10 +64,14 @@ static Cost estimateCollective(const Cluster &cluster, RankSet set,
                                double partBytes, Resource resource,
                                llvm::function_ref<Cost()> byLinks) {
   bool isSum = kind == CollectiveKind::reduceScatter;
+  // The ranks of a ring add while they receive.
+  bool sumsAfterwards =
+      isSum && !(set == RankSet::local &&
+                 cluster.localReductions == LocalReductions::ring);
   auto measured = costOfMeasured(cluster, set, kind, ranks, partBytes);
   if (!measured)
-    return isSum ? withSum(byLinks(), cluster.device, ranks, partBytes)
-                 : byLinks();
+    return sumsAfterwards ? withSum(byLinks(), cluster.device, ranks, partBytes)
+                          : byLinks();
   double memory = timeOfExchange(cluster.device, ranks, partBytes);
   if (isSum)
     memory += costOfSum(cluster.device, ranks, partBytes);
@@ -67,8 +84,10 @@ Cost fcdp::estimateOverAxis(const Cluster &cluster, Axis axis,
   bool isNode = axis == Axis::node;
   return estimateCollective(
       cluster, isNode ? RankSet::node : RankSet::local, kind, ranks, partBytes,
-      isNode ? Resource::inter : Resource::intra,
-      [&] { return estimateLink(cluster, axis, ranks, partBytes); });
+      isNode ? Resource::inter : Resource::intra, [&] {
+        return isNode ? estimateLink(cluster, axis, ranks, partBytes)
+                      : estimateWithin(cluster, kind, ranks, partBytes);
+      });
 }
 
 Cost fcdp::estimateFlat(const Cluster &cluster, CollectiveKind kind,

@@ -51,6 +51,8 @@ static void scaleAttention(Device &device, double factor) {
 /// Scales measured collectives of one node, too.
 static void scaleIntra(Cluster &cluster, double factor) {
   cluster.links[LinkId::Intra].bandwidth *= factor;
+  if (cluster.host.socketBandwidth)
+    *cluster.host.socketBandwidth *= factor;
   for (RankSet set : kRankSets)
     for (CollectiveKind kind : kCollectiveKinds)
       cluster.collectives.get(set).get(kind).scale(/*nodes=*/1, factor);

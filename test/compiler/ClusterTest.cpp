@@ -85,6 +85,22 @@ TEST(Cluster, HostMemoryMayHaveABandwidth) {
                                  "whole number below 2^53, got '0'");
 }
 
+TEST(Cluster, TwoSocketsMayHaveALink) {
+  auto give = [](const std::string &numaNodes) {
+    return change("inter:", "  numa_nodes: " + numaNodes +
+                                "\n  socket_bandwidth: 20e9\ninter:");
+  };
+  Cluster cluster = llvm::cantFail(parseCluster({give("2"), "two.yaml"}));
+  EXPECT_EQ(cluster.host.socketBandwidth, 20e9);
+  EXPECT_EQ(cluster.localReductions, LocalReductions::exchange);
+  EXPECT_NE(complain(give("4")).find("expected 'host.numa_nodes' to be 2 for "
+                                     "'host.socket_bandwidth', got 4"),
+            std::string::npos);
+  cluster = llvm::cantFail(
+      parseCluster({give("2") + "local_reductions: ring\n", "two.yaml"}));
+  EXPECT_EQ(cluster.localReductions, LocalReductions::ring);
+}
+
 namespace {
 /// Returns the good description with `lines` in its device.
 std::string withDevice(const std::string &lines) {

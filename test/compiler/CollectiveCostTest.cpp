@@ -112,6 +112,19 @@ TEST(CollectiveCost, Latency) {
   EXPECT_EQ(costOfFlatDirect(cluster, 1).latency, 10);
 }
 
+TEST(CollectiveCost, SocketsOfANode) {
+  Cluster cluster = load("a40-10gbe", 1);
+  EXPECT_EQ(costOfSockets(cluster, 8, /*isRing=*/false, kWhole / 8), 0);
+  cluster.host.numaNodes = 2;
+  cluster.host.socketBandwidth = 20e9;
+  // Four ranks send four of eight parts each.
+  EXPECT_DOUBLE_EQ(costOfSockets(cluster, 8, /*isRing=*/false, kWhole / 8),
+                   2 * kWhole / 20e9);
+  EXPECT_DOUBLE_EQ(costOfSockets(cluster, 8, /*isRing=*/true, kWhole / 8),
+                   7.0 / 8 * kWhole / 20e9);
+  EXPECT_EQ(costOfSockets(cluster, 1, /*isRing=*/false, kWhole), 0);
+}
+
 TEST(CollectiveCost, NothingForOneRank) {
   Cluster cluster = load("a40-rdma", 1);
   cluster.ranksPerNode = 1;

@@ -145,6 +145,21 @@ TEST_F(CostModelTest, Reductions) {
              Resource::inter, 3 + 3 * 4000 / 1e9, 4 * 4000 / 1e6);
 }
 
+// Within a node, 2 of 4 ranks send 2 parts of 8000 bytes to the other socket.
+// The ranks of a ring send 3 parts, and add while they receive.
+TEST_F(CostModelTest, ReductionsBetweenSockets) {
+  cluster.host.numaNodes = 2;
+  cluster.host.socketBandwidth = 1e3;
+  const char *reduction =
+      "%g = fcdp.reduce_scatter %a of @b over @world[local] : "
+      "tensor<8000xf32> to tensor<2000xf32>";
+  expectCost(cost(reduction, "%a: tensor<8000xf32>"), Resource::intra,
+             2 + 5 * 8000 / 1e9, 4 * 8000 / 1e3);
+  cluster.localReductions = LocalReductions::ring;
+  expectCost(cost(reduction, "%a: tensor<8000xf32>"), Resource::intra, 2,
+             3 * 8000 / 1e3);
+}
+
 /// A rank codes its part and decodes the other node's part; less is sent.
 TEST_F(CostModelTest, CodedWires) {
   cluster.messages = {1e5, 4, 12};

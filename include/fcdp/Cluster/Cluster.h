@@ -45,6 +45,10 @@ struct Host {
   /// Number of NUMA nodes. Memory, bandwidth and ranks are divided equally
   /// among them, and each rank's slices of the host cache are on its NUMA node.
   int64_t numaNodes = 1;
+  /// Bytes per second in each direction of the link between two NUMA nodes of a
+  /// host, if what devices of one send to those of the other passes over it.
+  /// Only for two NUMA nodes. Optional.
+  std::optional<double> socketBandwidth;
   /// Bytes per second of a node's local disks, which its ranks share, with as
   /// many reads as writes at the same time. By default that of one NVMe disk.
   double fileBandwidth = 2e9;
@@ -89,6 +93,16 @@ enum class FlatCollectives {
   ring
 };
 
+/// The algorithm of a reduction within a node.
+enum class LocalReductions {
+  /// Each rank sends its chunks to their owners, which sum them, as the runtime
+  /// does.
+  exchange,
+  /// NCCL's ring, in which each rank adds its chunk, as with
+  /// `fcdp-run --reductions-by=nccl`.
+  ring
+};
+
 /// Which operators run as one kernel.
 enum class Fusion {
   none,
@@ -126,6 +140,7 @@ struct Cluster {
   /// measured.
   CollectiveTables collectives;
   FlatCollectives flatCollectives = FlatCollectives::direct;
+  LocalReductions localReductions = LocalReductions::exchange;
   MessageRates messages;
   Fusion fusion = Fusion::none;
   LocalSums localSums;

@@ -37,6 +37,13 @@ TransferCost costOfTransfer(const Cluster &cluster, const Link &link,
 TransferCost costOfDirect(const Cluster &cluster, const Link &link,
                           int64_t ranks, double partBytes);
 
+/// Returns the seconds of a collective within a node on the link between its
+/// sockets, or 0 if the cluster has no bandwidth of that link. A ring passes
+/// the link once in each direction, so P - 1 parts do. If each rank sends to
+/// every other one, P/2 ranks send P/2 parts each, P / 4 times the whole.
+double costOfSockets(const Cluster &cluster, int64_t ranks, bool isRing,
+                     double partBytes);
+
 /// Returns the cost of a collective by the cluster's tables, or none if they do
 /// not cover it. `ranks` is the number of ranks in one group of `set`, and each
 /// ends or begins with `partBytes`. The link counts as busy for the time of the

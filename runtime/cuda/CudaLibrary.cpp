@@ -44,9 +44,6 @@ void *open(const std::vector<std::string> &names, std::string &errors) {
 std::shared_ptr<const CudaLibrary> CudaLibrary::load(const std::string &path) {
   std::shared_ptr<CudaLibrary> library(new CudaLibrary);
   library->resolve(path);
-  // The driver reads it when it is initialized, which the next call does.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", std::to_string(queues).c_str(),
-         /*replace=*/0);
   library->resolveDriver();
   return library;
 }

@@ -64,18 +64,11 @@ class CudaLibrary {
 public:
   /// The oldest CUDA runtime that loads kernels from memory (cudaLibrary...).
   static constexpr int oldestVersion = 12080;
-  /// The number of hardware queues of a device, the most that CUDA allows.
-  /// Streams that share a queue wait for each other. The default of 8 (CUDA C++
-  /// Programming Guide, "CUDA Environment Variables") is too few for our 7
-  /// streams and those of libtorch and of each NCCL communicator.
-  static constexpr int queues = 32;
 
   /// Loads `path` or, if it is empty, the libcudart that the dynamic linker
   /// finds: one that the process has already loaded, or one on its search path.
   /// Throws std::runtime_error that names the library that was searched, the
-  /// one that was found and the version that is needed. Sets
-  /// CUDA_DEVICE_MAX_CONNECTIONS to `queues` unless the user has set it; this
-  /// has an effect only before the process has used a device.
+  /// one that was found and the version that is needed.
   static std::shared_ptr<const CudaLibrary> load(const std::string &path = "");
 
   ~CudaLibrary();

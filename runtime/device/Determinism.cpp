@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/Determinism.h"
 
+#include "core/LibrarySettings.h"
+
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -20,8 +22,10 @@ constexpr const char *kCudnnAttention =
 } // namespace
 
 void makeDeterministic(TorchSettings &settings) {
-  setenv(kWorkspaceVariable, kWorkspaces[0], /*replace=*/0);
-  const std::string chosen = std::getenv(kWorkspaceVariable);
+  // libtorch refuses products on a GPU without it, and says what to set.
+  setLibrarySetting(kWorkspaceVariable, kWorkspaces[0]);
+  const char *variable = std::getenv(kWorkspaceVariable);
+  const std::string chosen = variable ? variable : kWorkspaces[0];
   if (chosen != kWorkspaces[0] && chosen != kWorkspaces[1])
     throw std::runtime_error(std::string("deterministic operators: expected ") +
                              kWorkspaceVariable + " to be " + kWorkspaces[0] +

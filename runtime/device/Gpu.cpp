@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/Gpu.h"
 
+#include "core/LibrarySettings.h"
 #include "cuda/CudaBackend.h"
 #include "cuda/ProcessorPlacement.h"
 #include "device/TorchCuda.h"
@@ -10,6 +11,7 @@
 #include "store/LocalAddress.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -84,6 +86,16 @@ CudaHostCache makeHostCache(const std::shared_ptr<const CudaLibrary> &cuda,
   return cache;
 }
 
+/// Says what a program has to set that has not called reserveLibrarySettings.
+void checkQueues(uint32_t worldRank) {
+  if (worldRank == 0 && !std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
+    std::fprintf(stderr,
+                 "fcdp: note: CUDA_DEVICE_MAX_CONNECTIONS is not set, so "
+                 "streams may share hardware queues, and wait for each other: "
+                 "set it to %d before the program starts\n",
+                 kHardwareQueues);
+}
+
 /// Joins the requested groups. Returns the most thread blocks of a collective.
 uint32_t joinGroups(const DeviceOptions &options, const GpuRequest &request,
                     Job &job, CudaBackendOptions &made) {
@@ -123,8 +135,11 @@ uint32_t joinGroups(const DeviceOptions &options, const GpuRequest &request,
     if (std::string text = describeSmallSharedMemory(); !text.empty())
       options.onDevice(text);
   // The user's own setting for NCCL takes precedence.
-  if (!options.interface.empty())
-    setenv("NCCL_SOCKET_IFNAME", options.interface.c_str(), 0);
+  if (!options.interface.empty() && request.mesh.size() > 1 &&
+      !setLibrarySetting("NCCL_SOCKET_IFNAME", options.interface))
+    throw std::runtime_error("the network interface '" + options.interface +
+                             "': NCCL takes it from NCCL_SOCKET_IFNAME alone; "
+                             "set that before the program starts");
   for (size_t axis = 0; axis < kNumAxes; ++axis)
     made.messages[axis] = {request.groups[axis].gathers,
                            request.groups[axis].exchanges};
@@ -192,6 +207,7 @@ MadeGpu makeBackend(const DeviceOptions &options, const GpuRequest &request,
     cuda.collectiveSeconds = *options.timeoutSeconds;
   cuda.host = makeHostCache(cuda.cuda, cuda.device, request, job,
                             options.timeoutSeconds.value_or(60));
+  checkQueues(job.rank());
   uint32_t processors = joinGroups(options, request, job, cuda);
   int device = cuda.device;
   std::unique_ptr<CudaBackend> backend = makeCudaBackend(std::move(cuda));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "nccl/NcclGroup.h"
+
+#include "core/LibrarySettings.h"
 #include "cuda/Seconds.h"
 #include "nccl/BoundedCall.h"
 #include "nccl/Communicator.h"
@@ -305,7 +307,11 @@ std::unique_ptr<DeviceGroup> makeNcclGroup(const NcclGroupOptions &options) {
 
 void shareDevice(const std::string &jobName, uint32_t worldRank) {
   std::string id = jobName + "-" + std::to_string(worldRank);
-  setenv("NCCL_HOSTID", id.c_str(), 1);
+  if (!setLibrarySetting("NCCL_HOSTID", id))
+    throw std::runtime_error(
+        "several ranks have the same GPU, which NCCL refuses for ranks of one "
+        "machine: set NCCL_HOSTID to a different value for each rank, such as "
+        "its number, before the program starts");
 }
 
 } // namespace fcdp

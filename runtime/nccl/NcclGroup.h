@@ -55,9 +55,10 @@ struct NcclGroupOptions {
 std::unique_ptr<DeviceGroup> makeNcclGroup(const NcclGroupOptions &options);
 
 /// Lets several ranks use one device. NCCL refuses that for ranks of one
-/// machine. So this sets NCCL_HOSTID to a different value on each rank, and the
-/// ranks communicate over the network. It must be called before the first group
-/// is made.
+/// machine. So this sets NCCL_HOSTID to a different value on each rank unless
+/// the user has, and the ranks communicate over the network. It must be called
+/// before the first group is made. Throws std::runtime_error if the process has
+/// no reserved place for the variable (core/LibrarySettings.h).
 void shareDevice(const std::string &jobName, uint32_t worldRank);
 
 } // namespace fcdp

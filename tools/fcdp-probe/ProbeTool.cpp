@@ -4,6 +4,7 @@
 #include "CommandLine.h"
 #include "ProbeRun.h"
 #include "TorchVersion.h"
+#include "core/LibrarySettings.h"
 #include "launch/StartedRanks.h"
 #include "output/Failure.h"
 
@@ -59,6 +60,7 @@ std::optional<ProbeRun> parse(int argc, char **argv) {
 int runProbeTool(int argc, char **argv) {
   setProgramName(kName);
   std::optional<Launch> launch;
+  reserveLibrarySettings();
   try {
     requireTorchVersion();
     const std::optional<ProbeRun> run = parse(argc, argv);

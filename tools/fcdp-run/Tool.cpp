@@ -5,6 +5,7 @@
 #include "ProbeRun.h"
 #include "Rank.h"
 #include "TorchVersion.h"
+#include "core/LibrarySettings.h"
 #include "launch/StartedRanks.h"
 #include "report/EnvironmentReport.h"
 #include "session/Session.h"
@@ -59,6 +60,7 @@ int start(const Options &options, const std::optional<Launch> &launch) {
 
 int runTool(int argc, char **argv) {
   std::optional<Launch> launch;
+  reserveLibrarySettings();
   try {
     // The report is also for users with another libtorch.
     if (std::find(argv, argv + argc,

@@ -34,16 +34,13 @@ TEST(CudaLibrary, AnOldVersionIsRefused) {
   machine.runtimeVersion = 13000;
 }
 
-// The driver reads the variable once, before any context is made.
-TEST(CudaLibrary, HasAQueueForEachStreamUnlessTheUserSaysOtherwise) {
+// Other threads may read the environment by then.
+TEST(CudaLibrary, LeavesTheEnvironmentAsItIs) {
   fake::Machine &machine = fake::Machine::instance();
   unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
   CudaLibrary::load(FCDP_FAKE_CUDART);
-  EXPECT_EQ(machine.queues, 32);
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", /*replace=*/1);
-  CudaLibrary::load(FCDP_FAKE_CUDART);
-  EXPECT_EQ(machine.queues, 1);
-  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  EXPECT_EQ(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"), nullptr);
+  EXPECT_EQ(machine.queues, 8);
 }
 
 // Loads the toolkit's own library, which works without a driver as long as it

@@ -3,6 +3,7 @@
 // Tests how groups on NCCL begin and end.
 
 #include "CudaWorld.h"
+#include "core/LibrarySettings.h"
 #include "cuda/StreamTable.h"
 #include "fake/FakeNccl.h"
 #include "nccl/NcclAxes.h"
@@ -438,6 +439,10 @@ TEST_F(Nccl, AnAbortedGroupRefusesWork) {
 }
 
 TEST_F(Nccl, RanksOnOneDeviceGetHostsOfTheirOwn) {
+  unsetenv("NCCL_HOSTID");
+  EXPECT_THROW(shareDevice("job", 3), std::runtime_error);
+  EXPECT_EQ(std::getenv("NCCL_HOSTID"), nullptr);
+  reserveLibrarySettings();
   shareDevice("job", 3);
   EXPECT_STREQ(std::getenv("NCCL_HOSTID"), "job-3");
   unsetenv("NCCL_HOSTID");

@@ -5,6 +5,7 @@
 // and a line on its standard output. Ranks share a device if there are too few.
 //   cuda-rank SCENARIO NODES LOCALS NODE LOCAL PORT CUDART NCCL
 
+#include "core/LibrarySettings.h"
 #include "cuda/CudaBackend.h"
 #include "job/Job.h"
 #include "nccl/NcclAxes.h"
@@ -327,6 +328,7 @@ int main(int argc, char **argv) {
   if (argc != 9)
     return wrong;
   std::signal(SIGPIPE, SIG_IGN); // as in fcdp-run
+  reserveLibrarySettings();
   Rank rank;
   JobOptions &options = rank.options;
   auto number = [&](int i) { return uint32_t(std::atoi(argv[i])); };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/Determinism.h"
 
+#include "core/LibrarySettings.h"
+
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <stdexcept>
@@ -12,7 +14,10 @@ namespace {
 /// Restores the variable.
 class Determinism : public testing::Test {
 protected:
-  Determinism() { unsetenv("CUBLAS_WORKSPACE_CONFIG"); }
+  Determinism() {
+    unsetenv("CUBLAS_WORKSPACE_CONFIG");
+    reserveLibrarySettings();
+  }
   ~Determinism() override { unsetenv("CUBLAS_WORKSPACE_CONFIG"); }
 
   TorchSettings settings = TorchSettings::current();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <mutex>
 #include <stdexcept>
 
 namespace fcdp {
@@ -38,6 +39,8 @@ void reserveLibrarySettings() {
 }
 
 bool setLibrarySetting(const std::string &name, const std::string &value) {
+  static std::mutex mutex;
+  std::lock_guard<std::mutex> lock(mutex);
   if (std::getenv(name.c_str()))
     return true;
   for (ReservedSetting &setting : reservedSettings) {

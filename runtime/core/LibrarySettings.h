@@ -23,9 +23,9 @@ inline constexpr int kHardwareQueues = 32;
 void reserveLibrarySettings();
 
 /// Sets a variable unless the environment has it. Returns false, and sets
-/// nothing, if no place is reserved for it. The library may read the variable
-/// on any thread, but no two threads may set one. Throws std::runtime_error if
-/// the value is longer than the place.
+/// nothing, if no place is reserved for it. Thread-safe, also beside threads
+/// that read the environment. Throws std::runtime_error if the value is longer
+/// than the place.
 bool setLibrarySetting(const std::string &name, const std::string &value);
 
 } // namespace fcdp

@@ -5,6 +5,7 @@
 
 #include "device/Gpu.h"
 
+#include "core/LibrarySettings.h"
 #include "fake/Machine.h"
 #include "store/MemoryStore.h"
 #include "transports/InProcessTransport.h"
@@ -110,6 +111,7 @@ private:
 
 class MakeGpu : public testing::Test {
 protected:
+  MakeGpu() { reserveLibrarySettings(); }
   ~MakeGpu() override {
     std::lock_guard<std::recursive_mutex> lock(machine.mutex);
     machine.onCall = nullptr;

@@ -15,6 +15,7 @@ namespace fcdp {
 
 /// The entry points of libcudart that the backend uses.
 #define FCDP_CUDA_ENTRY_POINTS(X)                                              \
+  X(cudaDeviceCanAccessPeer)                                                   \
   X(cudaDeviceGetAttribute)                                                    \
   X(cudaDeviceGetPCIBusId)                                                     \
   X(cudaDeviceGetStreamPriorityRange)                                          \

@@ -3,6 +3,7 @@
 
 #include "core/LibrarySettings.h"
 #include "cuda/CudaBackend.h"
+#include "cuda/PeerAccess.h"
 #include "cuda/ProcessorPlacement.h"
 #include "device/TorchCuda.h"
 #include "nccl/NcclAxes.h"
@@ -132,8 +133,10 @@ uint32_t joinGroups(const DeviceOptions &options, const GpuRequest &request,
           "and take turns on the GPU");
   }
   if (request.mesh.locals > 1 && options.onDevice)
-    if (std::string text = describeSmallSharedMemory(); !text.empty())
-      options.onDevice(text);
+    for (const std::string &text :
+         {describeSmallSharedMemory(), describePeers(cuda, made.device)})
+      if (!text.empty())
+        options.onDevice(text);
   // The user's own setting for NCCL takes precedence.
   if (!options.interface.empty() && request.mesh.size() > 1 &&
       !setLibrarySetting("NCCL_SOCKET_IFNAME", options.interface))

@@ -59,7 +59,7 @@ ncclResult_t Communicator::exchangeChunks(const std::byte *in, std::byte *out,
   ncclComm_t own = live();
   if (!own)
     return ncclInvalidUsage;
-  if (nccl.has2_28() && options.exchangesByCopyEngines && window)
+  if (nccl.has2_28() && options.exchangesByCopyEngines && hasWindow())
     return nccl.ncclAlltoAll(in, out, bytes, ncclInt8, own, stream);
   return sendChunks(own, in, out, bytes, stream);
 }

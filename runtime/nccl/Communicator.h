@@ -54,7 +54,18 @@ public:
   /// Register memory. They set the handle to null if NCCL does not need one.
   ncclResult_t registerWindow(std::byte *base, size_t bytes);
   ncclResult_t registerBuffer(std::byte *base, size_t bytes);
-  bool hasWindow() const { return window; }
+  /// Returns whether there is a window, if `mayBeLocal` is false or the buffer
+  /// is registered, too.
+  bool hasWindow() const {
+    return window && static_cast<const void *>(window) != buffer;
+  }
+  /// Returns whether NCCL may have given the handle of a buffer in place of a
+  /// window, which it has done from 2.28 on if the connection has no windows.
+  /// From 2.29.2 on it gives none.
+  bool mayBeLocal() const {
+    return window && nccl.version >= NCCL_VERSION(2, 28, 0) &&
+           nccl.version < NCCL_VERSION(2, 29, 2);
+  }
   bool hasBuffer() const { return buffer; }
 
   ncclResult_t allGather(const std::byte *in, std::byte *out, size_t bytes,

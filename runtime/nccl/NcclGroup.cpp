@@ -246,12 +246,14 @@ Registration NcclGroup::registerMemory(std::byte *base, size_t bytes) {
                           name);
   };
   made.problem = call("ncclCommWindowRegister", &Communicator::registerWindow);
+  // That succeeds without a window if the connection does not allow one.
+  std::string problem;
+  if (!comm->hasWindow() || comm->mayBeLocal())
+    problem = call("ncclCommRegister", &Communicator::registerBuffer);
   if (comm->hasWindow()) {
     made.kind = Registration::Kind::Window;
     return made;
   }
-  // This succeeds without a window if the connection does not allow one.
-  std::string problem = call("ncclCommRegister", &Communicator::registerBuffer);
   if (comm->hasBuffer())
     made.kind = Registration::Kind::Buffer;
   if (!problem.empty())

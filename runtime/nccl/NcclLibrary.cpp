@@ -27,7 +27,6 @@ void NcclLibrary::resolve(const std::string &path) {
                              dlerror() + ")");
   auto getVersion = reinterpret_cast<decltype(&::ncclGetVersion)>(
       dlsym(handle, "ncclGetVersion"));
-  int version = 0;
   if (!getVersion || getVersion(&version) != ncclSuccess ||
       version < oldestVersion)
     throw std::runtime_error(

@@ -48,6 +48,9 @@ public:
   /// the one that was found and the version that is needed.
   static std::shared_ptr<const NcclLibrary> load(const std::string &path = "");
 
+  /// As NCCL_VERSION_CODE.
+  int version = 0;
+
   ~NcclLibrary();
   NcclLibrary(const NcclLibrary &) = delete;
   NcclLibrary &operator=(const NcclLibrary &) = delete;

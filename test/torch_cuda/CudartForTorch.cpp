@@ -64,11 +64,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceCanAccessPeer(int *can, int, int) {
-  *can = 0;
-  return cudaSuccess;
-}
-
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes,
                                      const void *address) {
   Lock lock = enter("cudaPointerGetAttributes");

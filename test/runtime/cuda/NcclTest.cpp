@@ -30,12 +30,12 @@ protected:
 
   NcclGroupOptions options(uint32_t rank, std::vector<uint32_t> worldRanks) {
     NcclGroupOptions made;
-    made.nccl = fakeNccl();
+    made.nccl = nccl;
     made.cuda = fakeCuda();
     made.device = int(worldRanks[rank]);
     made.worldRanks = std::move(worldRanks);
     made.rank = rank;
-    made.ids = exchangeOver(store);
+    made.ids = exchangeOver(*store);
     made.name = "node-gather";
     made.joinSeconds = joinSeconds;
     return made;
@@ -80,10 +80,13 @@ protected:
   /// of them has obtained, and `liveText` then.
   std::vector<std::pair<Registration, std::string>>
   registerAll(const DeviceMemorySource &source) {
+    // The ids of other groups are not theirs.
+    store = std::make_unique<MemoryStore>();
     std::vector<std::string> errors;
     std::array<DeviceArena, 2> arenas{DeviceArena(fakeCuda(), 4096, source),
                                       DeviceArena(fakeCuda(), 4096, source)};
     auto groups = joinAll({0, 1}, errors);
+    EXPECT_EQ(errors, std::vector<std::string>(2));
     std::array<std::future<Registration>, 2> made;
     for (size_t rank = 0; rank < 2; ++rank)
       made[rank] = std::async(std::launch::async, [&, rank] {
@@ -108,10 +111,11 @@ protected:
     std::vector<std::string> received(2);
     MemoryStore store;
     // Loaded again for its version.
-    std::shared_ptr<const NcclLibrary> nccl = NcclLibrary::load(FCDP_FAKE_NCCL);
+    std::shared_ptr<const NcclLibrary> library =
+        NcclLibrary::load(FCDP_FAKE_NCCL);
     auto run = [&](uint32_t rank) {
       NcclAxesOptions axes;
-      axes.nccl = nccl;
+      axes.nccl = library;
       axes.cuda = fakeCuda();
       axes.device = int(rank);
       axes.mesh = {1, 2};
@@ -121,7 +125,7 @@ protected:
       axes.endsAfterFailure = endsAfterFailure;
       NcclAxes made = joinAxes(axes);
       DeviceGroup &group = *made[size_t(AxisId::Local)].reduce;
-      DeviceArena arena(fakeCuda(), 4096, ncclMemory(nccl));
+      DeviceArena arena(fakeCuda(), 4096, ncclMemory(library));
       (void)group.registerMemory(arena.base(), 4096);
       group.connect({{}, {8}, {}}, arena.base(), arena.size());
       auto text = [&](size_t at) {
@@ -145,7 +149,8 @@ protected:
     return received;
   }
 
-  MemoryStore store;
+  std::unique_ptr<MemoryStore> store = std::make_unique<MemoryStore>();
+  std::shared_ptr<const NcclLibrary> nccl = fakeNccl();
   /// Long enough for a busy machine. Tests of the time-out have less.
   double joinSeconds = 60;
   /// Bytes of the first gather, from each rank.
@@ -245,6 +250,23 @@ TEST_F(Nccl, WithoutAWindowOrBefore2_28MultiprocessorsExchange) {
   EXPECT_EQ(exchangeInNode(/*endsAfterFailure=*/true), expected);
   EXPECT_EQ(calls("ncclAlltoAll"), 0u);
   EXPECT_EQ(calls("ncclSend"), 8u);
+}
+
+TEST_F(Nccl, AWindowThatIsALocalRegistrationIsABuffer) {
+  fake::setNcclVersion(NCCL_VERSION(2, 28, 9));
+  fake::failRegistrations(fake::RegistrationFault::LocalWindows);
+  nccl = NcclLibrary::load(FCDP_FAKE_NCCL);
+  for (const auto &[one, what] : registerAll(ncclMemory(nccl))) {
+    EXPECT_EQ(one.kind, Registration::Kind::Buffer);
+    EXPECT_EQ(describe({one}),
+              "NCCL has the device arena as buffer of node-gather");
+  }
+  EXPECT_EQ(liveText(), "0 registrations, 0 of them windows");
+  // Others are windows, whose memory is also registered as a buffer.
+  fake::failRegistrations(fake::RegistrationFault::None);
+  EXPECT_EQ(registerAll(ncclMemory(nccl))[0].first.kind,
+            Registration::Kind::Window);
+  EXPECT_EQ(liveText(), "0 registrations, 0 of them windows");
 }
 
 // cudaMalloc's memory cannot be mapped by other ranks.

@@ -423,6 +423,22 @@ static CUresult waitValue32(CUstream stream, CUdeviceptr address,
   return CUDA_SUCCESS;
 }
 
+static CUresult getDriverAttribute(int *value, CUdevice_attribute attribute,
+                                   CUdevice) {
+  *value =
+      attribute ==
+              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
+          ? machine().sharesByHandles
+          : 1;
+  return CUDA_SUCCESS;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer) {
+  Lock lock = enter("cudaDeviceCanAccessPeer");
+  *can = !machine().withoutPeers.count({device, peer});
+  return result();
+}
+
 cudaError_t cudaRuntimeGetVersion(int *version) {
   *version = machine().runtimeVersion;
   return cudaSuccess;
@@ -439,6 +455,8 @@ cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned,
     *function = reinterpret_cast<void *>(&writeValue32);
   if (std::strcmp(symbol, "cuStreamWaitValue32") == 0)
     *function = reinterpret_cast<void *>(&waitValue32);
+  if (std::strcmp(symbol, "cuDeviceGetAttribute") == 0)
+    *function = reinterpret_cast<void *>(&getDriverAttribute);
   *status = *function ? cudaDriverEntryPointSuccess
                       : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;

@@ -57,8 +57,10 @@ struct Faults {
 std::map<std::string, std::shared_ptr<Group>> groups;
 Faults faults;
 std::set<InProcessComm *> live;
-std::set<const InProcessComm *> registrations; ///< those that have one
-std::set<const InProcessComm *> windows;       ///< those that have one
+/// Contains a communicator as often as it has registered its memory, because
+/// NCCL counts that.
+std::multiset<const InProcessComm *> registrations;
+std::set<const InProcessComm *> windows; ///< those that have one
 uint64_t ids = 0;
 
 /// Thread blocks of a collective if its communicator does not limit them, as
@@ -134,6 +136,7 @@ private:
   std::vector<void *> buffers;
   /// The place for the handle of the window that is being made.
   ncclWindow_t *awaitedWindow = nullptr;
+  char windowHandle = 0; ///< its address is the handle
 };
 
 void copy(const Transfer &transfer, std::byte *to, const char *what) {
@@ -259,11 +262,15 @@ bool InProcessComm::tryToMakeWindow() {
   if (window.ranks.size() < group->ranks)
     return false;
   // As NCCL does, it succeeds without a window if the connection has none.
-  bool isMade = faults.registration != RegistrationFault::NoWindows;
-  *std::exchange(awaitedWindow, nullptr) =
-      isMade ? reinterpret_cast<ncclWindow_t>(this) : nullptr;
-  if (isMade)
+  ncclWindow_t made = nullptr;
+  if (faults.registration == RegistrationFault::LocalWindows) {
+    made = reinterpret_cast<ncclWindow_t>(this);
+    registrations.insert(this);
+  } else if (faults.registration != RegistrationFault::NoWindows) {
+    made = reinterpret_cast<ncclWindow_t>(&windowHandle);
     windows.insert(this);
+  }
+  *std::exchange(awaitedWindow, nullptr) = made;
   return true;
 }
 
@@ -282,6 +289,7 @@ ncclResult_t registrationFault() {
   switch (faults.registration) {
   case RegistrationFault::None:
   case RegistrationFault::NoWindows:
+  case RegistrationFault::LocalWindows:
     return ncclSuccess;
   case RegistrationFault::Refused:
     return ncclInvalidUsage;
@@ -318,7 +326,11 @@ ncclResult_t InProcessComm::registerBuffer(void *address, size_t bytes,
 }
 
 ncclResult_t InProcessComm::deregisterBuffer() {
-  return registrations.erase(this) ? ncclSuccess : ncclInvalidArgument;
+  auto own = registrations.find(this);
+  if (own == registrations.end())
+    return ncclInvalidArgument;
+  registrations.erase(own);
+  return ncclSuccess;
 }
 
 ncclResult_t InProcessComm::registerWindow(void *address, size_t bytes,
@@ -340,7 +352,7 @@ ncclResult_t InProcessComm::registerWindow(void *address, size_t bytes,
 }
 
 ncclResult_t InProcessComm::deregisterWindow() {
-  return windows.erase(this) ? ncclSuccess : ncclInvalidArgument;
+  return windows.erase(this) ? ncclSuccess : deregisterBuffer();
 }
 
 void InProcessComm::release() {

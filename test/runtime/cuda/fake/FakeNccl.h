@@ -13,7 +13,15 @@ void resetNccl();
 void setNcclVersion(int version);
 /// Makes all communicators answer a registration with an error: that the memory
 /// is not for it, or that the system has failed.
-enum class RegistrationFault { None, NoWindows, Refused, SystemError };
+/// With `LocalWindows`, the handle of a window is that of a buffer, as from
+/// NCCL 2.28.0 to 2.28.9 without windows.
+enum class RegistrationFault {
+  None,
+  NoWindows,
+  LocalWindows,
+  Refused,
+  SystemError
+};
 void failRegistrations(RegistrationFault fault);
 /// Has calls of collectives on that device wait until their communicator is
 /// aborted, as if what NCCL keeps of calls were full.

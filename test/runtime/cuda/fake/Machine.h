@@ -17,7 +17,9 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 struct CUstream_st;
@@ -148,6 +150,9 @@ public:
   /// Number of each device. A collective occupies one for each of its thread
   /// blocks, from when it may start until all its ranks have started.
   int multiprocessors = 132;
+  /// Pairs of devices of which the first cannot access the second's memory.
+  std::set<std::pair<int, int>> withoutPeers;
+  bool sharesByHandles = true;
   std::map<int, int> busyMultiprocessors; ///< by device
   /// How long work takes. Without it, events show the time of this machine.
   std::optional<Speed> speed;

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Predicts which models fit which machines, with settings that save device memory: the table of docs/memory.md.
+"""Predicts which models fit which machines, with settings that save device memory: the tables of docs/memory.md.
 
 Each model is exported without weights, with one sequence of several lengths, and planned by fcdp-sim --fit on each
-machine. Nothing is executed, and no GPU is needed.
+machine. Nothing is executed, and no GPU is needed. Prints a row for each setting, or with --grid a row for each model
+and method, whose cells are machines.
 """
 
 import argparse
@@ -66,6 +67,17 @@ MACHINES = {
 # Masters in f32, or adapters beside a frozen base.
 METHODS = {"full": ["--master=f32"], "LoRA": []}
 
+# Settings of the rows of a grid.
+SAVING = "remat=unit+loss-chunk=auto"
+GRIDS = {
+    "full": {
+        "full, states on devices": SAVING,
+        "full, states on hosts": f"{SAVING}+states=host",
+        "full, `auto`": f"{SAVING}+states=auto+activations=auto",
+    },
+    "LoRA": {"LoRA": SAVING, "LoRA on `nf4`": f"{SAVING}+frozen=nf4"},
+}
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(
@@ -79,38 +91,77 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, nargs="+", default=[2048, 8192, 32768], metavar="TOKENS")
     parser.add_argument("--settings", default="", help="settings of --fit (default: those of fcdp-sim)")
     parser.add_argument("--strategy", default="auto")
+    parser.add_argument("--grid", action="store_true", help="print a table of models and machines, with the settings of its rows")
+    parser.add_argument("--archives", type=Path, metavar="FOLDER", help="keep exports, and take those that are there")
     args = parser.parse_args()
+    if args.grid:
+        print_grid(args)
+    else:
+        print_rows(args)
+
+
+def print_rows(args: argparse.Namespace) -> None:
     print("| model | method | machine | settings | longest sequence | device GiB | host GiB | tokens/s |")
     print("|---|---|---|---|--:|--:|--:|--:|")
+    for model, method, archives in exports(args):
+        for machine in args.machines:
+            for setting, point in best_points(archives, machine, method, args.settings, args.strategy).items():
+                columns = " | ".join(describe(point)) if point else "none | | |"
+                print(f"| {model} | {method} | {machine} | `{setting}` | {columns} |", flush=True)
+
+
+def print_grid(args: argparse.Namespace) -> None:
+    print(f"| model | method | {' | '.join(args.machines)} |")
+    print("|---|---" + "|---" * len(args.machines) + "|")
+    for model, method, archives in exports(args):
+        names = GRIDS[method]
+        by_machine = [best_points(archives, machine, method, ",".join(names.values()), args.strategy) for machine in args.machines]
+        for name, setting in names.items():
+            cells = [spell_cell(points[setting]) for points in by_machine]
+            print(f"| {model} | {name} | {' | '.join(cells)} |", flush=True)
+
+
+def exports(args: argparse.Namespace) -> Iterator[tuple[str, str, list[Path]]]:
     for model in args.models:
         for method in args.methods:
-            with tempfile.TemporaryDirectory() as folder:
-                archives = [export(Path(folder), MODELS[model], method, length) for length in args.sequences]
-                for machine in args.machines:
-                    for row in rows(archives, MACHINES[machine], METHODS[method], args):
-                        print(f"| {model} | {method} | {machine} | {row} |", flush=True)
+            with tempfile.TemporaryDirectory() as made:
+                folder = args.archives / model / method if args.archives else Path(made)
+                folder.mkdir(parents=True, exist_ok=True)
+                yield model, method, [export(folder, MODELS[model], method, length) for length in args.sequences]
 
 
-def rows(archives: list[Path], machine: Machine, options: list[str], args: argparse.Namespace) -> Iterator[str]:
-    """A row for each setting: the longest sequence that fits, with the memory that it needs and its speed."""
-    command = [SIM, *archives, f"--cluster={machine.cluster}", f"--nodes={machine.nodes}"]
-    command += [f"--ranks-per-node={machine.ranks}", f"--strategy={args.strategy}", *options]
-    command += [f"--fit={args.settings}" if args.settings else "--fit", "--json"]
+def best_points(archives: list[Path], machine: str, method: str, settings: str, strategy: str) -> dict[str, dict[str, Any] | None]:
+    """Returns by setting the plan of the longest sequence that fits, if any does."""
+    of = MACHINES[machine]
+    command = [SIM, *archives, f"--cluster={of.cluster}", f"--nodes={of.nodes}", f"--ranks-per-node={of.ranks}"]
+    command += [f"--strategy={strategy}", *METHODS[method], f"--fit={settings}" if settings else "--fit", "--json"]
     sweep = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)["sweep"]
-    settings = list(dict.fromkeys(point["options"] for point in sweep["points"]))
-    for setting in settings:
-        fitting = [point for point in sweep["points"] if point["options"] == setting and point.get("fits")]
-        yield f"`{setting}` | " + (describe(max(fitting, key=lambda point: point["sequence"])) if fitting else "none | | |")
+    best: dict[str, dict[str, Any] | None] = {}
+    for point in sweep["points"]:
+        longest = best.setdefault(point["options"], None)
+        if point.get("fits") and (not longest or point["sequence"] > longest["sequence"]):
+            best[point["options"]] = point
+    return best
 
 
-def describe(point: dict[str, Any]) -> str:
-    memory = f"{point['device_bytes'] / GIB:.1f} | {point['host_bytes'] / GIB:.1f}"
-    return f"{point['sequence']:,} | {memory} | {point['tokens_per_second']:,.0f}"
+def describe(point: dict[str, Any]) -> list[str]:
+    """Returns tokens, GiB of a device, GiB of a node's host, and tokens per second."""
+    memory = [f"{point[key] / GIB:.1f}" for key in ("device_bytes", "host_bytes")]
+    return [f"{point['sequence']:,}", *memory, f"{point['tokens_per_second']:,.0f}"]
+
+
+def spell_cell(point: dict[str, Any] | None) -> str:
+    if not point:
+        return "no"
+    tokens, device, host, speed = describe(point)
+    return f"{tokens}: {device} + {host}, {speed}"
 
 
 def export(folder: Path, model: Model, method: str, length: int) -> Path:
     """Exports in a process of its own, because tracing keeps memory."""
     archive = folder / f"{length}.pt2"
+    if archive.exists():
+        return archive
     child = os.fork()
     if child == 0:
         status = 1

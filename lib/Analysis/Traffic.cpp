@@ -4,6 +4,7 @@
 
 #include "dialects/Fcdp/OpList.h"
 #include "dialects/Fcdp/Tiers.h"
+#include "runtime/core/StateRules.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -46,6 +47,48 @@ LinkBytes fcdp::predictTraffic(func::FuncOp function, MeshOp mesh) {
   return sum;
 }
 
+int64_t fcdp::countFileWindow(ModuleOp module) {
+  if (getTarget(module) == Target::cpu)
+    return 0;
+  SymbolTable symbols(module);
+  int64_t largest = 0;
+  module.walk([&](StateLoadOp load) {
+    auto state = symbols.lookup<StateOp>(load.getSource());
+    if (state && state.getArena() == Arena::file)
+      largest = std::max(largest, byteSize(load.getType()));
+  });
+  int64_t part =
+      llvm::alignTo(llvm::divideCeil(largest, kFileWindowParts), kFileBlock);
+  return kFileWindowParts * std::min(part, kMostFilePart);
+}
+
+/// Calls `visit` with each place in an arena that a planned module has.
+static void visitPlaces(ModuleOp module,
+                        llvm::function_ref<void(BufferAttr)> visit) {
+  for (auto state : module.getOps<StateOp>())
+    visit(state.getBufferAttr());
+  module.walk([&](BufferedOpInterface op) {
+    visit(op.getBufferAttr());
+    visit(op.getScratchAttr());
+  });
+  module.walk([&](StoreValueOp store) { visit(store.getPlaceAttr()); });
+  module.walk([&](StoreGradientOp store) { visit(store.getPlaceAttr()); });
+}
+
+BufferAttr fcdp::getFileWindow(ModuleOp module) {
+  int64_t bytes = countFileWindow(module);
+  if (bytes == 0)
+    return {};
+  // All places in a rank's part have its size as their stride.
+  int64_t part = bytes;
+  visitPlaces(module, [&](BufferAttr buffer) {
+    if (buffer && buffer.getArena() == Arena::host)
+      part = std::max(part, buffer.getLocalStride());
+  });
+  return BufferAttr::get(module.getContext(), Arena::host, part - bytes, bytes,
+                         /*node_stride=*/0, /*local_stride=*/part);
+}
+
 ArenaArray<uint64_t> fcdp::measureArenas(ModuleOp module) {
   ArenaArray<uint64_t> arenas;
   MeshOp mesh = getMesh(module);
@@ -60,13 +103,7 @@ ArenaArray<uint64_t> fcdp::measureArenas(ModuleOp module) {
     uint64_t &size = arenas[buffer.getArena()];
     size = std::max(size, end);
   };
-  for (auto state : module.getOps<StateOp>())
-    add(state.getBufferAttr());
-  module.walk([&](BufferedOpInterface op) {
-    add(op.getBufferAttr());
-    add(op.getScratchAttr());
-  });
-  module.walk([&](StoreValueOp store) { add(store.getPlaceAttr()); });
-  module.walk([&](StoreGradientOp store) { add(store.getPlaceAttr()); });
+  visitPlaces(module, add);
+  add(getFileWindow(module));
   return arenas;
 }

@@ -60,6 +60,8 @@ void fcdp::fillFunctions(plan::PlanT &plan, ModuleOp module,
       std::max(static_cast<int64_t>(arenas[Arena::device]), memory.arena.bytes);
   plan.hostBytes = arenas[Arena::host];
   plan.fileBytes = arenas[Arena::file];
+  if (BufferAttr window = getFileWindow(module))
+    plan.fileWindow = std::make_unique<plan::Buf>(toBuf(window));
   plan.planned = plan::Planned(memory.total(), memory.pool, memory.inputs);
   uint64_t next = 0;
   for (auto [function, functionMemory] :

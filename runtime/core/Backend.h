@@ -125,6 +125,18 @@ public:
     (void)stream, (void)task, (void)bytes;
     throw std::runtime_error("this device runs no work of the host");
   }
+  /// Does the first half of `call`: `task` runs when the stream reaches this
+  /// place, and the stream goes on. Returns a number for `await`.
+  virtual uint32_t start(StreamId stream, HostTask &task) {
+    (void)stream, (void)task;
+    throw std::runtime_error("this device runs no work of the host");
+  }
+  /// Does the second half: makes the stream wait until that task, and all that
+  /// were started before it on this stream, are done.
+  virtual void await(StreamId stream, uint32_t number) {
+    (void)stream, (void)number;
+    throw std::runtime_error("this device runs no work of the host");
+  }
   /// Unpacks a matrix in device memory to f32, bf16 or f16, on the compute
   /// stream, with the bits of core/PackedBlocks.h. Throws std::runtime_error if
   /// the device's memory is the host's, where operators do that.

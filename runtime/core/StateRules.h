@@ -44,6 +44,13 @@ inline constexpr int64_t kStateBlock = 256;
 /// The bytes of a block of a file. Each state in a file and each piece of one
 /// begins at a block, so that transfers can pass by the page cache.
 inline constexpr int64_t kFileBlock = 4096;
+/// The parts of the host memory through which a GPU's copies from files and to
+/// files pass, two for each direction: while one is read or written, the other
+/// one is copied.
+inline constexpr int64_t kFileWindowParts = 4;
+/// The most bytes of such a part. Beside a part at the begin and the end of a
+/// piece, disks and the link work at the same time.
+inline constexpr int64_t kMostFilePart = int64_t(1) << 22;
 /// Each square of a state begins at a multiple of so many elements, 64 bytes.
 inline constexpr int64_t kSquareAlignment = 16;
 

@@ -85,6 +85,8 @@ public:
 
   void copy(StreamId stream, void *dst, const void *src, size_t bytes) override;
   void call(StreamId stream, HostTask &task, size_t bytes) override;
+  uint32_t start(StreamId stream, HostTask &task) override;
+  void await(StreamId stream, uint32_t number) override;
   void unpack(const PackedLayout &layout, const std::byte *packed, DType type,
               std::byte *out) override;
   void add(StreamId stream, float *sum, const float *part,
@@ -271,9 +273,19 @@ void CudaBackendImpl::copy(StreamId stream, void *dst, const void *src,
 void CudaBackendImpl::call(StreamId stream, HostTask &task, size_t bytes) {
   // A task cannot access the device's memory.
   (void)bytes;
-  issue(stream, nullptr, [&](cudaStream_t on) {
-    hostWork.await(stream, on, hostWork.start(stream, on, task));
-  });
+  await(stream, start(stream, task));
+}
+
+uint32_t CudaBackendImpl::start(StreamId stream, HostTask &task) {
+  uint32_t number = 0;
+  issue(stream, nullptr,
+        [&](cudaStream_t on) { number = hostWork.start(stream, on, task); });
+  return number;
+}
+
+void CudaBackendImpl::await(StreamId stream, uint32_t number) {
+  issue(stream, nullptr,
+        [&](cudaStream_t on) { hostWork.await(stream, on, number); });
 }
 
 void CudaBackendImpl::add(StreamId stream, float *sum, const float *part,

@@ -4,6 +4,12 @@
 // stream.
 #include "operators/MessageOps.h"
 
+#include "core/StateRules.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+
 namespace fcdp {
 
 namespace {
@@ -77,6 +83,89 @@ private:
   const std::span<std::byte> memory;
 };
 
+/// The same for a device with memory of its own, through a window of host
+/// memory. While the stream copies one part, its thread reads the next one from
+/// the file, or writes the one before.
+class WindowedFileCopy final : public PreparedOp {
+public:
+  WindowedFileCopy(const plan::CacheCopyT &op, StepState &state)
+      : stream(toStream(op.stream)),
+        isRead(op.in.arena() == plan::Arena::file) {
+    const plan::Buf &file = isRead ? op.in : op.out;
+    const plan::Buf &window = *state.plan.fileWindow;
+    std::byte *device = state.address(isRead ? op.out : op.in);
+    const uint64_t most = window.bytes() / kFileWindowParts;
+    std::byte *own = state.address(window) + (isRead ? 0 : kSlots) * most;
+    for (uint64_t done = 0; done < op.in.bytes(); done += most)
+      parts.emplace_back(*state.files, isRead, file.offset() + done,
+                         std::span(own + parts.size() % kSlots * most,
+                                   std::min(most, op.in.bytes() - done)),
+                         device + done);
+  }
+  void run(StepState &state) override {
+    if (isRead)
+      read(state.backend);
+    else
+      write(state.backend);
+  }
+
+private:
+  static constexpr size_t kSlots = kFileWindowParts / 2;
+
+  struct Part final : HostTask {
+    Part(StateFile &files, bool isRead, uint64_t offset,
+         std::span<std::byte> slot, std::byte *device)
+        : files(files), isRead(isRead), offset(offset), slot(slot),
+          device(device) {}
+    void run() override {
+      if (isRead)
+        files.read(offset, slot);
+      else
+        files.write(offset, slot);
+    }
+
+    StateFile &files;
+    const bool isRead;
+    const uint64_t offset;
+    const std::span<std::byte> slot;
+    std::byte *const device;
+  };
+
+  /// The copies from a slot, also those of the operation before, come before
+  /// the next read into it in the stream.
+  void read(Backend &backend) {
+    std::array<uint32_t, kSlots> started{};
+    for (size_t i = 0; i < std::min(kSlots, parts.size()); ++i)
+      started[i] = backend.start(stream, parts[i]);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      uint32_t &number = started[i % kSlots];
+      backend.await(stream, number);
+      backend.copy(stream, parts[i].device, parts[i].slot.data(),
+                   parts[i].slot.size());
+      if (i + kSlots < parts.size())
+        number = backend.start(stream, parts[i + kSlots]);
+    }
+  }
+  /// A slot is written before the next copy into it.
+  void write(Backend &backend) {
+    std::array<uint32_t, kSlots> started{};
+    for (size_t i = 0; i < parts.size(); ++i) {
+      uint32_t &number = started[i % kSlots];
+      if (i >= kSlots)
+        backend.await(stream, number);
+      backend.copy(stream, parts[i].slot.data(), parts[i].device,
+                   parts[i].slot.size());
+      number = backend.start(stream, parts[i]);
+    }
+    if (!parts.empty())
+      backend.await(stream, started[(parts.size() - 1) % kSlots]);
+  }
+
+  const StreamId stream;
+  const bool isRead;
+  std::deque<Part> parts;
+};
+
 class Record final : public PreparedOp {
 public:
   explicit Record(const plan::EventT &op) : op(op) {}
@@ -141,7 +230,9 @@ PreparedOpPtr prepare(const plan::ReduceScatterT &op, const char *what,
 PreparedOpPtr prepare(const plan::CacheCopyT &op, const char *,
                       StepState &state) {
   if (op.in.arena() == plan::Arena::file || op.out.arena() == plan::Arena::file)
-    return std::make_unique<FileCopy>(op, state);
+    return state.device.is_cpu()
+               ? PreparedOpPtr(std::make_unique<FileCopy>(op, state))
+               : std::make_unique<WindowedFileCopy>(op, state);
   return std::make_unique<CacheCopy>(op, state);
 }
 

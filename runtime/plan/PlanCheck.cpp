@@ -401,9 +401,6 @@ void checkIndex(const FieldPath &where, uint64_t index, size_t count,
 /// Checks what only places in files must be.
 void checkFilePlace(const StepPlan &plan, const FieldPath &where,
                     const plan::Buf &buf) {
-  if (plan.target != plan::Target::cpu)
-    failCheck(where, "expected the target 'cpu' for a place in a file, got '",
-              plan::EnumNameTarget(plan.target), "'");
   if (buf.nodeStride() != 0 || buf.localStride() != 0)
     failCheck(where, "expected strides of 0 in a file");
   if (buf.offset() % kFileBlock != 0)
@@ -440,6 +437,22 @@ void checkFlat(const StepPlan &plan, const FieldPath &where,
   checkBuf(plan, where, buf, byteSize(type));
 }
 
+/// Checks the host memory through which copies to files and from files pass.
+static void checkFileWindow(const StepPlan &plan) {
+  if (!plan.fileWindow)
+    return;
+  const plan::Buf &window = *plan.fileWindow;
+  if (plan.target == plan::Target::cpu)
+    failCheck("file_window", "expected none for the target 'cpu'");
+  checkBuf(plan, "file_window", window, kFileBlock);
+  if (window.arena() != plan::Arena::host || window.bytes() == 0 ||
+      window.bytes() % (kFileWindowParts * kFileBlock) != 0)
+    failCheck("file_window", "expected host memory for ", kFileWindowParts,
+              " parts of whole blocks of ", kFileBlock, " bytes, got ",
+              window.bytes(), " bytes of the ",
+              plan::EnumNameArena(window.arena()), " arena");
+}
+
 void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
   checkHead(plan);
   for (size_t i = 0; i < plan.buckets.size(); ++i)
@@ -453,6 +466,7 @@ void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
     failCheck("constants_hash", "expected ", found, ", got ",
               plan.constantsHash,
               ": the object is damaged or was edited; compile it again");
+  checkFileWindow(plan);
   checkInputs(plan);
   checkVariants(plan);
   for (size_t i = 0; i < plan.slots.size(); ++i)

@@ -328,6 +328,10 @@ void OpChecker::check(const plan::HostUpdateT &op) const {
 void OpChecker::checkFileCopy(const plan::CacheCopyT &op,
                               const plan::Buf &inFile,
                               bool isWithinFiles) const {
+  if (plan.target != plan::Target::cpu && !plan.fileWindow)
+    failCheck(where,
+              "expected a plan with 'file_window', through which a GPU's "
+              "copies to files and from files pass");
   const uint64_t end = inFile.offset() + inFile.bytes();
   for (const plan::State &state : plan.buckets[op.bucket]->states) {
     const plan::Buf &whole = state.buf();

@@ -319,6 +319,8 @@ StepPlan::HostPart StepPlan::hostPart(Place place) const {
   for (const auto &bucket : buckets)
     for (const plan::State &state : bucket->states)
       add(state.buf());
+  if (fileWindow)
+    add(*fileWindow);
   for (const auto &op : ops)
     if (const auto *copy = op->body.Ascache_store())
       add(copy->out);

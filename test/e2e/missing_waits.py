@@ -39,7 +39,9 @@ def run_on(step: Path, workshop: Workshop, config: Config, folder: Path, order: 
     # Each run has files of its own, since a test may compare two.
     name = f"run-{len(list(folder.glob('run-*.jsonl')))}"
     model, files = workshop.model(config.model), (folder / f"{name}.jsonl", folder / f"{name}.safetensors")
-    mesh = (f"--nodes={config.nodes}", f"--ranks-per-node={config.local}")
+    mesh = [f"--nodes={config.nodes}", f"--ranks-per-node={config.local}"]
+    if config.states.startswith("file"):
+        mesh.append(f"--state-path={workshop.state_folder}")
     command = run_command(
         step, model.archive, model.inputs, STEPS, *mesh, f"--json={files[0]}", f"--params-out={files[1]}", *options
     )

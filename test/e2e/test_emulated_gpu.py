@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 import test_auto
 import test_shapes
+import test_states_in_files
 from harness import (
     ADAMW,
     BIN,
@@ -100,6 +101,9 @@ def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_bat
         (Config("gpt_bf16", master="f32", micro_batches=2, states="host,piece=4096", update="host", clip_norm=0.5), LATE),
         (Config("gpt", strategy="zero3", states="host,piece=4096", update="host"), SHUFFLED),
         (Config("gpt_f16", loss_scale=True, states="host,piece=4096", update="host", optimizer=LION), AHEAD),
+        (Config("gpt_bf16", master="f32", micro_batches=2, states="file,piece=80000", clip_norm=0.5), LATE),
+        (Config("gpt", strategy="zero3", states="file,piece=20000"), SHUFFLED),
+        (Config("gpt", micro_batches=2, states="file", optimizer=MUON), AHEAD),
         (Config("gpt", micro_batches=2, reduce_wire="int8"), SHUFFLED),
         (Config("gpt_bf16", nodes=4, local=1, strategy="zero3", master="f32", reduce_wire="int4"), LATE),
         (Config("gpt", strategy="hsdp", outer="2,wire=int8"), AHEAD),
@@ -323,23 +327,46 @@ def test_profiles_of_the_first_steps(workshop: Workshop, tmp_path: Path) -> None
     assert all(counts["cudaGraphLaunch"] > 0 for counts in count_calls(calls))
 
 
-def test_checkpoints(workshop: Workshop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("states", ["", "file,piece=20000"])
+def test_checkpoints(workshop: Workshop, tmp_path: Path, states: str) -> None:
     """A job that goes on from a checkpoint has the numbers of one that was not interrupted, with the device's random
     state."""
-    config = Config("hf_gpt2_dropout")
+    config = Config("hf_gpt2_dropout", states=states)
     step = compile_for_gpus(workshop, config, tmp_path)
     random = {"FCDP_FAKE_RANDOM": "generator"}
     whole = run_on(step, workshop, config, tmp_path, SHUFFLED, **random)
     parameters = whole.parameters.read_bytes()
     model, log, out = workshop.model(config.model), tmp_path / "log.jsonl", tmp_path / "out.safetensors"
     mesh = ("--nodes=2", "--ranks-per-node=2", f"--json={log}", f"--params-out={out}")
-    folder = f"--save-dir={tmp_path / 'checkpoints'}"
+    folders = [f"--save-dir={tmp_path / 'checkpoints'}", *([f"--state-path={workshop.state_folder}"] if states else [])]
     env = environment({"FCDP_FAKE_ORDER": SHUFFLED, **random})
     for steps, options in ((2, ["--save-every=2"]), (STEPS, ["--resume"])):
-        command = run_command(step, model.archive, model.inputs, steps, *mesh, folder, *options)
+        command = run_command(step, model.archive, model.inputs, steps, *mesh, *folders, *options)
         tool(PROGRAM, *command[1:], env=env)
     assert read_log(log)[-1]["loss"] == whole.losses[-1]
     assert out.read_bytes() == parameters
+
+
+def test_copies_to_files_pass_through_a_window(workshop: Workshop, tmp_path: Path) -> None:
+    config = Config("gpt", strategy="zero3", states="file,piece=60000")
+    plan = json.loads(tool(BIN / "fcdp-compile", compile_for_gpus(workshop, config, tmp_path), "--emit=plan-json"))
+    window = plan["file_window"]
+    # Two parts for each direction, a quarter of the largest piece in whole blocks.
+    largest = max(body["out"]["bytes"] for body in bodies_of(plan, "state_load"))
+    assert window["bytes"] == 4 * -(-largest // (4 * 4096)) * 4096 > 4 * 4096
+    assert window["local_stride"] % 4096 == window["offset"] % 4096 == 0
+    assert plan["host_bytes"] == config.local * window["local_stride"]
+    # It is the end of each rank's part.
+    assert window["offset"] + window["bytes"] == window["local_stride"]
+
+
+def test_a_disk_that_fails_ends_the_job_by_name(workshop: Workshop, tmp_path: Path) -> None:
+    config = Config("mlp_dropout", 1, 1, "zero3", states="file", optimizer="adamw,lr=1e-3")
+    step, model = compile_for_gpus(workshop, config, tmp_path), workshop.model(config.model)
+    path = f"--state-path={workshop.state_folder}"
+    command = run_command(step, model.archive, model.inputs, 1_000_000, path)
+    error = test_states_in_files.fail_writes([PROGRAM, *command[1:]])
+    assert f"{workshop.state_folder}: cannot be written with states of the optimizer: File too large" in error
 
 
 # --- missing waits ---

@@ -3,6 +3,7 @@
 
 import resource
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,6 +89,14 @@ def test_a_disk_that_fails_ends_the_job_by_name(workshop: Workshop, tmp_path: Pa
     save(workshop, config, tmp_path, 2, path)
     files = (f"--save-dir={tmp_path}", "--resume", "--save-every=1000000", path)
     command = run_command(workshop.step(config), model.archive, model.inputs, 1_000_000, *files)
+    error = fail_writes(command)
+    assert f"{workshop.state_folder}: cannot be written with states of the optimizer: File too large" in error
+    assert read_checkpoint(tmp_path / "step-00000002").states
+    save(workshop, config, tmp_path, 4, "--resume", path)
+
+
+def fail_writes(command: Sequence[object]) -> str:
+    """The error of a job whose disk fails after a few steps."""
     # Python ignores the signal for a file that is too large, and so does the program.
     process = subprocess.Popen(
         [*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, restore_signals=False
@@ -99,6 +108,4 @@ def test_a_disk_that_fails_ends_the_job_by_name(workshop: Workshop, tmp_path: Pa
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (1, 1))
     error = process.communicate(timeout=60)[1]
     assert process.returncode not in (0, None)
-    assert f"{workshop.state_folder}: cannot be written with states of the optimizer: File too large" in error
-    assert read_checkpoint(tmp_path / "step-00000002").states
-    save(workshop, config, tmp_path, 4, "--resume", path)
+    return error

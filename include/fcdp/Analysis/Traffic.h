@@ -24,6 +24,15 @@ LinkBytes predictTraffic(mlir::Operation *op, MeshOp mesh);
 /// Returns the bytes that one run of `function` sends and copies.
 LinkBytes predictTraffic(mlir::func::FuncOp function, MeshOp mesh);
 
+/// Returns the bytes of a rank's host memory through which copies between its
+/// GPU and files pass, a multiple of kFileBlock; 0 if there are none. A part of
+/// it has up to a quarter of the largest piece, so that short pieces, too, are
+/// copied while others are read.
+int64_t countFileWindow(mlir::ModuleOp module);
+/// Returns the place of that memory in a planned module, at the end of the
+/// rank's part of the host arena. Null if there is none.
+BufferAttr getFileWindow(mlir::ModuleOp module);
+
 /// Returns the sizes of the arenas, which end with their last buffers. The size
 /// of the host arena is per node, others are per rank.
 ArenaArray<uint64_t> measureArenas(mlir::ModuleOp module);

@@ -193,16 +193,14 @@ def States : PipelineOption<
   "states", "states", CheckedBy<"checkStates">, "\"device\"", "device|host|file|auto[,piece=BYTES]", "device",
   "selects the memory of the optimizer's states and of masters: 'device'; 'host', from "
   "which the update loads them in pieces of BYTES (67108864) and stores them again, with "
-  "the same bits; 'file', the same from files in the folders of fcdp-run --state-path, on "
-  "the target 'cpu'; or 'auto', which moves as few of them to host memory as the device's "
-  "memory demands">;
+  "the same bits; 'file', the same from files in the folders of fcdp-run --state-path; or "
+  "'auto', which moves as few of them to host memory as the device's memory demands">;
 def Update : PipelineOption<
   "update", "update", CheckedBy<"checkUpdate">, "\"device\"", "device|host|auto", "device",
   "selects the processors that update states in host memory: 'device', to which the update "
   "loads them in pieces; 'host', the node's, to which gradients are copied and from which "
   "the new shards are; or 'auto', for each bucket the one that the cluster predicts to be "
-  "faster. Optimizers that update whole parameters, such as muon, need 'device', and so do "
-  "GPUs">;
+  "faster. Optimizers that update whole parameters, such as muon, need 'device'">;
 def Outer : PipelineOption<
   "outer", "outer", CheckedBy<"checkOuter">, "\"\"", "H[,KEY=VALUE]...", "none",
   "synchronizes nodes only after every H steps, as DiLoCo does: each node trains by itself "

@@ -5,6 +5,7 @@
 #include "dialects/Fcdp/StatePieces.h"
 #include "dialects/Fcdp/Tiers.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
+#include "fcdp/Analysis/Traffic.h"
 #include "fcdp/Planning/Memory/HostValues.h"
 #include "fcdp/Planning/Memory/MemoryRanges.h"
 #include "fcdp/Planning/Memory/SharedArena.h"
@@ -115,6 +116,9 @@ StatePlan fcdp::planStates(ModuleOp module) {
   };
   const int64_t hostStates = parts[kStoredArena];
   parts[kStoredArena] += values.bytes;
+  if (int64_t window = countFileWindow(module))
+    parts[kStoredArena] =
+        llvm::alignTo(parts[kStoredArena], kFileBlock) + window;
   for (auto [op, offset] : values.offsets)
     plan.stored[op] = BufferAttr::get(module.getContext(), kStoredArena,
                                       hostStates + offset, bytesOf(op),

@@ -145,13 +145,6 @@ void StreamStatesPass::runOnOperation() {
   SymbolTable symbols(module);
   for (auto state : module.getOps<StateOp>()) {
     auto bucket = symbols.lookup<BucketOp>(state.getBucketAttr().getAttr());
-    if (bucket.getStates() == Arena::file && getTarget(module) != Target::cpu) {
-      bucket.emitError("states: expected the target 'cpu' for states in files, "
-                       "got '")
-          << stringifyTarget(getTarget(module))
-          << "'; use --states=host or --states=auto";
-      return signalPassFailure();
-    }
     if (isOptimizerState(state.getRole()) && areStreamed(bucket))
       state.setArena(*bucket.getStates());
     states[{bucket.getSymNameAttr(), state.getRole()}] = state;

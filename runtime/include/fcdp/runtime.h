@@ -26,7 +26,7 @@
 #define FCDP_RUNTIME_H
 
 /* Changes with this list and with every change of the plan's schema. */
-#define FCDP_ABI_VERSION 22u
+#define FCDP_ABI_VERSION 23u
 
 /* Eight bytes, the first of which does not occur in text. */
 #define FCDP_OBJECT_SEAL "\177FCDPSUM"

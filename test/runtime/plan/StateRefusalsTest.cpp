@@ -18,6 +18,15 @@ static void addInFile(Json &m, const Json &place, uint64_t fileBytes = 65536) {
   m["buckets"][0]["states"].push_back(kept);
 }
 
+/// Returns the window of a plan whose host arena it does not leave.
+static Json windowOf(uint64_t bytes) {
+  return {{"arena", "host"},
+          {"offset", 0},
+          {"bytes", bytes},
+          {"node_stride", 0},
+          {"local_stride", 0}};
+}
+
 static const Refusal kStateRefusals[] = {
     {"Target", [](Json &m) { m["target"] = 7; },
      "plan.target: the value 7 is unknown to this runtime"},
@@ -117,12 +126,15 @@ static const Refusal kStateRefusals[] = {
     {"StrideInAFile",
      [](Json &m) { addInFile(m, {{"bytes", 8}, {"local_stride", 4096}}); },
      "expected strides of 0 in a file"},
-    {"FileOfAGpu",
+    {"FileWindowOfACpu", [](Json &m) { m["file_window"] = windowOf(16384); },
+     "plan.file_window: expected none for the target 'cpu'"},
+    {"FileWindowOfParts",
      [](Json &m) {
        m["target"] = "cuda";
-       addInFile(m, {{"bytes", 8}});
+       m["file_window"] = windowOf(4096);
      },
-     "expected the target 'cpu' for a place in a file, got 'cuda'"},
+     "plan.file_window: expected host memory for 4 parts of whole blocks of "
+     "4096 bytes, got 4096 bytes of the host arena"},
     {"NoShard", [](Json &m) { eraseState(m, "shard"); },
      "the state 'shard' is missing"},
     {"ShardType", [](Json &m) { stateOf(m, "shard")["dtype"] = "bf16"; },

@@ -42,8 +42,10 @@
 // Refused by name.
 // RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=hsdp outer=8 states=file" 2>&1 | FileCheck %s --check-prefix=APART
 // APART: error: outer: expected states on the device, got states 'file'
-// RUN: sed 's/fcdp.phase = /fcdp.target = "cuda", fcdp.phase = /' %t.mlir | not fcdp-opt --fcdp-decide-states=states=file --fcdp-stream-states 2>&1 | FileCheck %s --check-prefix=CUDA
-// CUDA: error: states: expected the target 'cpu' for states in files, got 'cuda'; use --states=host or --states=auto
+// A GPU's copies to files pass through the end of a rank's part of host memory, four blocks from byte 12,288 on.
+// RUN: fcdp-opt %s --fcdp-pipeline="target=cuda nodes=2 ranks-per-node=2 strategy=fcdp states=file" | sed 's/local_stride = 28672/local_stride = 24576/' > %t.window
+// RUN: not fcdp-opt %t.window --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=WINDOW
+// WINDOW: error: 'fcdp.state' op of 'a' of @bucket.a: the parts of a node's ranks overlap: expected a local_stride of at least 24832 bytes, got 24576
 // RUN: not fcdp-opt %s --fcdp-pipeline="states=disk" 2>&1 | FileCheck %s --check-prefix=WORD
 // WORD: states: expected 'device', 'host', 'file' or 'auto', got 'disk'
 // RUN: not fcdp-opt %s --fcdp-pipeline="states=host,piece=0" 2>&1 | FileCheck %s --check-prefix=PIECE

@@ -34,7 +34,7 @@ struct DeviceOptions {
   /// striped. Required if the step has such states.
   std::vector<std::string> stateFolders;
   /// Called while the session opens, with a sentence about how this rank's
-  /// device communicates. Not called on the CPU.
+  /// device communicates, or how states in files are transferred.
   std::function<void(const std::string &message)> onDevice;
   /// Called on a thread of the device.
   OnBlocked onBlocked;

@@ -3,6 +3,7 @@
 
 #include "core/Thread.h"
 #include "files/FileErrors.h"
+#include "files/TransferRing.h"
 #include "files/UnnamedFile.h"
 
 #include <algorithm>
@@ -71,10 +72,11 @@ struct StateFile::Range {
 /// called from any thread.
 class StateFile::Folder {
 public:
-  Folder(const std::string &path, uint64_t bytes);
+  Folder(const std::string &path, uint64_t bytes, bool mayUseRings);
   ~Folder();
 
   bool isDirect() const { return alignment != 0; }
+  bool usesRings() const { return hasRings; }
 
   /// The transfers of a call in this folder.
   struct Task {
@@ -89,13 +91,39 @@ public:
   void run(const std::vector<Range> &parts) const;
 
 private:
+  /// A ring, and memory for the parts in flight that are not aligned.
+  struct Ring {
+    std::unique_ptr<TransferRing> transfers;
+    std::vector<AlignedStripe> stripes = {};
+  };
+
   void work();
   void transfer(const Range &part, const AlignedStripe &stripe) const;
   void transferAll(const Range &part, std::byte *memory, uint64_t bytes) const;
+  /// Transfers several parts at a time. A thread has the ring for itself.
+  void runTogether(Ring &ring, std::span<const Range> parts) const;
+  std::unique_ptr<Ring> takeRing() const;
+  bool isAligned(const Range &part) const {
+    return !alignment || (part.bytes % kBlockBytes == 0 &&
+                          uintptr_t(part.memory) % alignment == 0);
+  }
+  /// Copies a part to an aligned stripe to be written.
+  static void fill(const AlignedStripe &stripe, const Range &part) {
+    uint64_t whole = roundUp(part.bytes, kBlockBytes);
+    std::memcpy(stripe.get(), part.memory, part.bytes);
+    std::memset(stripe.get() + part.bytes, 0, whole - part.bytes);
+  }
+  /// Returns the bytes of a transfer of `bytes` that are done, by the result of
+  /// a call, which is the bytes that it has moved or a negative error number.
+  uint64_t countDone(bool isWrite, uint64_t bytes, int64_t result) const;
 
   const std::string path;
   FileDescriptor file;
   uint64_t alignment = 0;
+  bool hasRings = false;
+  mutable std::mutex ringMutex;
+  /// The rings that no thread uses. Guarded by their mutex.
+  mutable std::vector<std::unique_ptr<Ring>> rings;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -104,7 +132,8 @@ private:
   std::thread thread;
 };
 
-StateFile::Folder::Folder(const std::string &path, uint64_t bytes)
+StateFile::Folder::Folder(const std::string &path, uint64_t bytes,
+                          bool mayUseRings)
     : path(path), file(openUnnamed(path, O_DIRECT)) {
   if (file)
     alignment = directAlignment(file);
@@ -118,6 +147,8 @@ StateFile::Folder::Folder(const std::string &path, uint64_t bytes)
                       " bytes, got " + std::to_string(alignment));
   if (bytes > 0)
     allocateSpace(file, path, bytes, "states of the optimizer");
+  // Without direct transfers the page cache reads ahead and writes later.
+  hasRings = mayUseRings && isDirect() && TransferRing::make() != nullptr;
 }
 
 StateFile::Folder::~Folder() {
@@ -165,23 +196,71 @@ void StateFile::Folder::work() {
 }
 
 void StateFile::Folder::run(const std::vector<Range> &parts) const {
+  if (parts.size() > 1)
+    if (std::unique_ptr<Ring> ring = takeRing()) {
+      for (size_t begin = 0; begin < parts.size();
+           begin += TransferRing::kDepth)
+        runTogether(*ring, std::span(parts).subspan(
+                               begin, std::min<size_t>(TransferRing::kDepth,
+                                                       parts.size() - begin)));
+      std::lock_guard lock(ringMutex);
+      rings.push_back(std::move(ring));
+      return;
+    }
   AlignedStripe stripe;
   for (const Range &part : parts)
     transfer(part, stripe);
 }
 
+std::unique_ptr<StateFile::Folder::Ring> StateFile::Folder::takeRing() const {
+  if (!hasRings)
+    return nullptr;
+  {
+    std::lock_guard lock(ringMutex);
+    if (!rings.empty()) {
+      std::unique_ptr<Ring> ring = std::move(rings.back());
+      rings.pop_back();
+      return ring;
+    }
+  }
+  std::unique_ptr<TransferRing> made = TransferRing::make();
+  return made ? std::make_unique<Ring>(std::move(made)) : nullptr;
+}
+
+void StateFile::Folder::runTogether(Ring &ring,
+                                    std::span<const Range> parts) const {
+  std::vector<TransferRing::Transfer> transfers;
+  std::vector<const AlignedStripe *> stripeOf;
+  if (!std::ranges::all_of(parts,
+                           [&](const Range &one) { return isAligned(one); }))
+    while (ring.stripes.size() < parts.size())
+      ring.stripes.emplace_back();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const Range &part = parts[i];
+    stripeOf.push_back(isAligned(part) ? nullptr : &ring.stripes[i]);
+    if (stripeOf[i] && part.isWrite)
+      fill(*stripeOf[i], part);
+    transfers.push_back(
+        {part.offset, stripeOf[i] ? stripeOf[i]->get() : part.memory,
+         stripeOf[i] ? roundUp(part.bytes, kBlockBytes) : part.bytes,
+         part.isWrite});
+  }
+  ring.transfers->run(file.get(), transfers,
+                      [&](const TransferRing::Transfer &one, int64_t result) {
+                        return countDone(one.isWrite, one.bytes, result);
+                      });
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (stripeOf[i] && !parts[i].isWrite)
+      std::memcpy(parts[i].memory, stripeOf[i]->get(), parts[i].bytes);
+}
+
 void StateFile::Folder::transfer(const Range &part,
                                  const AlignedStripe &stripe) const {
-  uint64_t whole = roundUp(part.bytes, kBlockBytes);
-  bool isAligned = !alignment || (whole == part.bytes &&
-                                  uintptr_t(part.memory) % alignment == 0);
-  if (isAligned)
+  if (isAligned(part))
     return transferAll(part, part.memory, part.bytes);
-  if (part.isWrite) {
-    std::memcpy(stripe.get(), part.memory, part.bytes);
-    std::memset(stripe.get() + part.bytes, 0, whole - part.bytes);
-  }
-  transferAll(part, stripe.get(), whole);
+  if (part.isWrite)
+    fill(stripe, part);
+  transferAll(part, stripe.get(), roundUp(part.bytes, kBlockBytes));
   if (!part.isWrite)
     std::memcpy(part.memory, stripe.get(), part.bytes);
 }
@@ -195,19 +274,27 @@ void StateFile::Folder::transferAll(const Range &part, std::byte *memory,
                      : pread(file.get(), memory + done, bytes - done, offset);
     if (moved < 0 && (errno == EINTR || errno == EAGAIN))
       continue;
-    if (moved < 0)
-      throwErrno(path, part.isWrite ? "written with states of the optimizer"
-                                    : "read for states of the optimizer");
-    if (moved == 0)
-      throwAt(path, "expected " + std::to_string(bytes - done) +
-                        " more bytes of states, got the end of the file");
-    // A short transfer of a direct file may end within a block.
-    done += alignment ? uint64_t(moved) / kBlockBytes * kBlockBytes
-                      : uint64_t(moved);
-    if (alignment && uint64_t(moved) < kBlockBytes)
-      throwAt(path, "expected a block of " + std::to_string(kBlockBytes) +
-                        " bytes, got " + std::to_string(moved));
+    done += countDone(part.isWrite, bytes - done, moved < 0 ? -errno : moved);
   }
+}
+
+uint64_t StateFile::Folder::countDone(bool isWrite, uint64_t bytes,
+                                      int64_t result) const {
+  if (result < 0) {
+    errno = int(-result);
+    throwErrno(path, isWrite ? "written with states of the optimizer"
+                             : "read for states of the optimizer");
+  }
+  if (result == 0)
+    throwAt(path, "expected " + std::to_string(bytes) +
+                      " more bytes of states, got the end of the file");
+  if (!alignment)
+    return uint64_t(result);
+  if (uint64_t(result) < kBlockBytes)
+    throwAt(path, "expected a block of " + std::to_string(kBlockBytes) +
+                      " bytes, got " + std::to_string(result));
+  // A short transfer of a direct file may end within a block.
+  return uint64_t(result) / kBlockBytes * kBlockBytes;
 }
 
 /// Returns the bytes of a folder's file: whole stripes in turn.
@@ -217,11 +304,12 @@ static uint64_t countBytes(uint64_t bytes, size_t folders) {
   return (stripes + folders - 1) / folders * StateFile::kStripeBytes;
 }
 
-StateFile::StateFile(const std::vector<std::string> &paths, uint64_t bytes)
+StateFile::StateFile(const std::vector<std::string> &paths, uint64_t bytes,
+                     bool mayUseRings)
     : size(roundUp(bytes, kBlockBytes)) {
   for (const std::string &path : paths)
-    folders.push_back(
-        std::make_unique<Folder>(path, countBytes(bytes, paths.size())));
+    folders.push_back(std::make_unique<Folder>(
+        path, countBytes(bytes, paths.size()), mayUseRings));
 }
 
 StateFile::~StateFile() = default;
@@ -229,6 +317,11 @@ StateFile::~StateFile() = default;
 bool StateFile::isDirect() const {
   return std::ranges::all_of(
       folders, [](const auto &folder) { return folder->isDirect(); });
+}
+
+bool StateFile::usesRings() const {
+  return std::ranges::all_of(
+      folders, [](const auto &folder) { return folder->usesRings(); });
 }
 
 void StateFile::read(uint64_t offset, std::span<std::byte> to) {

@@ -18,6 +18,8 @@ namespace fcdp {
 /// stripes of kStripeBytes take turns. No file outlives the process. Data
 /// passes by the page cache if the file system allows it. A range is read or
 /// written in parts of a stripe, on a thread for each folder after the first.
+/// The parts in a folder are in flight together, by io_uring, if the kernel
+/// allows it, and otherwise one after another.
 ///
 /// Offsets are multiples of kBlockBytes. A range that ends within a block has
 /// that block for itself: writing it sets the rest of the block to 0. Memory
@@ -34,8 +36,10 @@ public:
 
   /// Allocates all `bytes` on the disks. Throws std::runtime_error that names
   /// the folder if it has too little space, is not there, or is in memory
-  /// (tmpfs). `folders` is not empty.
-  StateFile(const std::vector<std::string> &folders, uint64_t bytes);
+  /// (tmpfs). `folders` is not empty. Without `mayUseRings` no transfers are by
+  /// io_uring.
+  StateFile(const std::vector<std::string> &folders, uint64_t bytes,
+            bool mayUseRings = true);
   ~StateFile();
   StateFile(const StateFile &) = delete;
   StateFile &operator=(const StateFile &) = delete;
@@ -43,6 +47,8 @@ public:
   uint64_t bytes() const { return size; }
   /// Returns whether data passes by the page cache in all folders.
   bool isDirect() const;
+  /// Returns whether transfers of several parts are by io_uring.
+  bool usesRings() const;
 
   void read(uint64_t offset, std::span<std::byte> to);
   void write(uint64_t offset, std::span<const std::byte> from);

@@ -399,8 +399,7 @@ void checkIndex(const FieldPath &where, uint64_t index, size_t count,
 }
 
 /// Checks what only places in files must be.
-void checkFilePlace(const StepPlan &plan, const FieldPath &where,
-                    const plan::Buf &buf) {
+void checkFilePlace(const FieldPath &where, const plan::Buf &buf) {
   if (buf.nodeStride() != 0 || buf.localStride() != 0)
     failCheck(where, "expected strides of 0 in a file");
   if (buf.offset() % kFileBlock != 0)
@@ -411,7 +410,7 @@ void checkFilePlace(const StepPlan &plan, const FieldPath &where,
 void checkBuf(const StepPlan &plan, const FieldPath &where,
               const plan::Buf &buf, size_t align) {
   if (buf.arena() == plan::Arena::file)
-    checkFilePlace(plan, where, buf);
+    checkFilePlace(where, buf);
   using Wide = unsigned __int128;
   uint64_t size = plan.arenaBytes(buf.arena());
   Wide end = Wide(buf.offset()) + Wide(plan.mesh.nodes - 1) * buf.nodeStride() +

@@ -271,6 +271,13 @@ void Session::Impl::makeStep() {
                 [this](bool own) {
                   return isAnywhere(own, "agreement to skip a step");
                 }});
+  if (options.onDevice && step->transfersByThreads())
+    options.onDevice(
+        "threads read and write the states in files, one MiB at a time in a "
+        "folder, because io_uring is not available: the kernel or the "
+        "container "
+        "forbids it, the file system has no direct transfers, or the runtime "
+        "was built without liburing");
 }
 
 void Session::Impl::begin() {

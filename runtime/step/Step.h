@@ -94,6 +94,9 @@ public:
   /// issued work of compute. Only after `init`.
   void copyRegion(const plan::Buf &buf, uint64_t offset,
                   std::span<std::byte> out);
+  /// Returns whether the step has states in files, and io_uring does not
+  /// transfer them.
+  bool transfersByThreads() const;
   /// Returns the state of libtorch's random generator for the step's device.
   std::vector<std::byte> randomState() const;
   /// Throws std::runtime_error unless the state is one of such a generator.

@@ -70,6 +70,10 @@ void Step::copyRegion(const plan::Buf &buf, uint64_t offset,
                         state.device));
 }
 
+bool Step::transfersByThreads() const {
+  return impl->state.files && !impl->state.files->usesRings();
+}
+
 std::vector<std::byte> Step::randomState() const {
   at::Generator generator =
       at::globalContext().defaultGenerator(impl->state.device);

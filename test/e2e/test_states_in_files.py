@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """States in files: an update that streams them has the bits of one on the device."""
 
+import ctypes
+import errno
 import resource
+import struct
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -73,6 +76,31 @@ def test_a_folder_is_required(workshop: Workshop) -> None:
         tool(*command)
     with pytest.raises(ToolError, match="/no/folder: cannot be used for states: No such file or directory"):
         tool(*command, "--state-path=/no/folder")
+
+
+def forbid_io_uring() -> None:
+    """Makes io_uring_setup fail in this process and those that it starts, as in a container."""
+    load, equal, end, allow, error = 0x20, 0x15, 0x06, 0x7FFF0000, 0x00050000
+    # The number of the call is the first word; it is the same on all machines.
+    program = b"".join(
+        struct.pack("HBBI", *line)
+        for line in ((load, 0, 0, 0), (equal, 0, 1, 425), (end, 0, 0, error | errno.EPERM), (end, 0, 0, allow))
+    )
+    memory = ctypes.create_string_buffer(program)
+    filters = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(memory)))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(38, 1, 0, 0, 0) or prctl(22, 2, ctypes.c_void_p(ctypes.addressof(filters)), 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def test_threads_read_and_write_where_io_uring_is_forbidden(workshop: Workshop, tmp_path: Path) -> None:
+    config = in_files(Config("mlp_dropout", 1, 1, "zero3"))
+    model, out = workshop.model(config.model), tmp_path / "out.safetensors"
+    files = (f"--params-out={out}", f"--state-path={workshop.state_folder}")
+    command = run_command(workshop.step(config), model.archive, model.inputs, STEPS, *files)
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, preexec_fn=forbid_io_uring, check=True)
+    assert "note: threads read and write the states in files" in done.stdout + done.stderr
+    assert out.read_bytes() == workshop.run(config, STEPS).parameters.read_bytes()
 
 
 def descendants(pid: int) -> list[int]:

@@ -4,9 +4,11 @@
 #include "files/StateFile.h"
 
 #include "files/DiskMemory.h"
+#include "files/TransferRing.h"
 
 #include <algorithm>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -59,9 +61,20 @@ protected:
 
 constexpr uint64_t kStripe = StateFile::kStripeBytes;
 
+/// With io_uring, if the kernel allows it, and without.
+constexpr bool kWays[] = {true, false};
+
+TEST_F(StateFileTest, UsesIoUringWhereTheKernelAllowsIt) {
+  auto folders = makeFolders(2);
+  StateFile file(folders, kStripe);
+  EXPECT_EQ(file.usesRings(), file.isDirect() && TransferRing::make());
+  EXPECT_FALSE(StateFile(folders, kStripe, false).usesRings());
+}
+
 TEST_F(StateFileTest, WhatIsWrittenIsRead) {
-  for (size_t count : {1, 2, 3}) {
-    StateFile file(makeFolders(count), 7 * kStripe + 5000);
+  for (auto [count, mayUseRings] :
+       {std::pair{1, true}, {2, true}, {3, true}, {1, false}, {3, false}}) {
+    StateFile file(makeFolders(size_t(count)), 7 * kStripe + 5000, mayUseRings);
     // Ranges that begin and end within stripes and blocks, in all orders.
     const std::pair<uint64_t, size_t> ranges[] = {
         {5 * kStripe + 8192, 2 * kStripe - 8192 + 5000 - 4096},
@@ -80,14 +93,52 @@ TEST_F(StateFileTest, WhatIsWrittenIsRead) {
 }
 
 TEST_F(StateFileTest, MemoryNeedNotBeAligned) {
-  StateFile file(makeFolders(2), 4 * kStripe);
-  std::vector<std::byte> values = makeBytes(3 * kStripe + 64, 1),
-                         back(values.size());
-  std::span<const std::byte> from = std::span(values).subspan(64);
-  file.write(4096, from.first(2 * kStripe));
-  file.read(4096, std::span(back).subspan(1, 2 * kStripe));
-  EXPECT_TRUE(std::ranges::equal(from.first(2 * kStripe),
-                                 std::span(back).subspan(1, 2 * kStripe)));
+  for (bool mayUseRings : kWays) {
+    // More parts than are in flight.
+    constexpr uint64_t bytes = 10 * kStripe;
+    StateFile file(makeFolders(1), bytes + kStripe, mayUseRings);
+    std::vector<std::byte> values = makeBytes(bytes + 64, 1),
+                           back(values.size());
+    std::span<const std::byte> from = std::span(values).subspan(64);
+    file.write(4096, from);
+    file.read(4096, std::span(back).subspan(1, bytes));
+    EXPECT_TRUE(std::ranges::equal(from, std::span(back).subspan(1, bytes)));
+  }
+}
+
+// Both ways go on after a short transfer, here one of a block.
+TEST_F(StateFileTest, ARingGoesOnAfterShortTransfers) {
+  std::unique_ptr<TransferRing> ring = TransferRing::make();
+  if (!ring)
+    GTEST_SKIP() << "the kernel allows no io_uring";
+  const std::string path = makeFolders(1)[0] + "/file";
+  const int file = open(path.c_str(), O_RDWR | O_CREAT, 0600);
+  std::vector<std::byte> values = makeBytes(20 * 8192, 1), back(values.size());
+  auto transfer = [&](std::vector<std::byte> &memory, bool isWrite) {
+    std::vector<TransferRing::Transfer> all;
+    for (uint64_t at = 0; at < memory.size(); at += 8192)
+      all.push_back({at, memory.data() + at, 8192, isWrite});
+    size_t results = 0;
+    ring->run(file, all, [&](const auto &one, int64_t result) {
+      EXPECT_EQ(result, int64_t(one.bytes));
+      ++results;
+      return uint64_t(4096);
+    });
+    return results;
+  };
+  EXPECT_EQ(transfer(values, /*isWrite=*/true), 40u);
+  EXPECT_EQ(transfer(back, /*isWrite=*/false), 40u);
+  EXPECT_TRUE(back == values);
+  close(file);
+  // A failure is thrown when nothing is in flight any more.
+  std::vector<TransferRing::Transfer> one{{0, back.data(), 4096, false}};
+  EXPECT_EQ(failureOf([&] {
+              ring->run(file, one,
+                        [](const auto &, int64_t result) -> uint64_t {
+                          throw std::runtime_error(std::to_string(result));
+                        });
+            }),
+            std::to_string(-EBADF));
 }
 
 TEST_F(StateFileTest, AnyBytesAreReadAndWritten) {
@@ -171,23 +222,26 @@ TEST_F(StateFileTest, AFolderMustBeThereAndHaveSpace) {
 
 TEST_F(StateFileTest, ADiskThatFailsIsNamed) {
   auto folders = makeFolders(1);
-  StateFile file(folders, 4 * kStripe);
-  pid_t child = fork();
-  if (child == 0) {
-    // A limit on the size of files makes a write short, and the next one fail.
-    (void)signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{kStripe + kStripe / 2, kStripe + kStripe / 2};
-    (void)setrlimit(RLIMIT_FSIZE, &limit);
-    std::string failure =
-        failureOf([&] { file.write(kStripe, makeBytes(kStripe, 1)); });
-    _exit(failure == folders[0] + ": cannot be written with states of the "
-                                  "optimizer: File too large"
-              ? 0
-              : 1);
+  for (bool mayUseRings : kWays) {
+    StateFile file(folders, 4 * kStripe, mayUseRings);
+    pid_t child = fork();
+    if (child == 0) {
+      // A limit on the size of files makes a write short, and the next one
+      // fail.
+      (void)signal(SIGXFSZ, SIG_IGN);
+      const rlimit limit{kStripe + kStripe / 2, kStripe + kStripe / 2};
+      (void)setrlimit(RLIMIT_FSIZE, &limit);
+      std::string failure =
+          failureOf([&] { file.write(0, makeBytes(3 * kStripe, 1)); });
+      _exit(failure == folders[0] + ": cannot be written with states of the "
+                                    "optimizer: File too large"
+                ? 0
+                : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << mayUseRings;
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
 }
 
 TEST_F(StateFileTest, RangesOutsideAreRefused) {

@@ -3,6 +3,7 @@
 #include "fcdp/Analysis/Accesses.h"
 
 #include "fcdp/Analysis/Buffers.h"
+#include "fcdp/Analysis/EarlyUpdates.h"
 
 using namespace mlir;
 using namespace fcdp;
@@ -10,6 +11,10 @@ using namespace fcdp;
 Accesses::Accesses(ModuleOp module) {
   for (auto [name, state] : collectAccumulators(module))
     sums[name] = state.getSymNameAttr();
+  // Accumulators with the same memory are one.
+  SmallVector<StateOp> shared = findSharedGradients(module);
+  for (StateOp state : shared)
+    sums[state.getBucketAttr().getAttr()] = shared[0].getSymNameAttr();
   areStates = !sums.empty();
   if (!areStates)
     module.walk([&](AccumulateOp accumulate) {

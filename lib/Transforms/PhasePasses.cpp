@@ -23,6 +23,8 @@ void fcdp::buildOrdered(OpPassManager &pm) {
   pm.addPass(createPrefetchPass());
   pm.addPass(createPrefetchAcrossPass());
   pm.addPass(createDelaySumsPass());
+  // This runs when it is known where gradients are accumulated.
+  pm.addPass(createUpdateEarlyPass());
 }
 
 void fcdp::buildScheduled(OpPassManager &pm, const Cluster &cluster) {

@@ -129,6 +129,8 @@ fcdp::collectUsages(func::FuncOp function, MeshOp mesh,
     if (auto pack = dyn_cast<PackOp>(inner))
       usages[pack.getBucketAttr().getAttr()].gradientBytes =
           elementBytes(pack.getResult().getType().getElementType());
+    if (auto update = dyn_cast<UpdateOpInterface>(inner))
+      usages[update.getTargetAttr().getAttr()].isUpdated = true;
     if (auto difference = dyn_cast<OuterDifferenceOp>(inner))
       usages[difference.getSourceAttr().getAttr()].differenceBytes =
           elementBytes(difference.getResult().getType().getElementType());

@@ -24,6 +24,8 @@ struct BucketUsage {
   bool crosses = false;
   /// Bytes of an element of its gradients; 0 if there are no gradients.
   int64_t gradientBytes = 0;
+  /// Whether the function updates it.
+  bool isUpdated = false;
   /// Bytes of an element of the differences by which nodes are synchronized; 0
   /// if there are none.
   int64_t differenceBytes = 0;

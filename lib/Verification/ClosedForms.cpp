@@ -408,9 +408,9 @@ LogicalResult fcdp::verifyClosedForms(ModuleOp module) {
       int64_t ranges = runsModel(role) ? usage.rangeCount : uses.lookup(name);
       LinkBytes expected =
           getClosedForm(bucket, usage, role, mesh, ranges, hasSeveral);
-      if (role == Role::update && bucket.getUpdatedOnHost()) {
+      if (usage.isUpdated && bucket.getUpdatedOnHost()) {
         addHostUpdate(bucket, mesh, expected);
-      } else if (role == Role::update) {
+      } else if (usage.isUpdated) {
         expected[LinkId::H2D] += streamed.lookup(name);
         expected[LinkId::D2H] += streamed.lookup(name);
       }

@@ -177,9 +177,18 @@ static LogicalResult verifyStatesApart(const PlanModel &plan, Arena arena) {
   llvm::sort(states, [](const StateModel *a, const StateModel *b) {
     return a->extent.begin < b->extent.begin;
   });
+  auto isGradient = [](const StateModel &state) {
+    return StateOp(state.op).getRole() == StateRole::grad;
+  };
+  const StateModel *widest = states.empty() ? nullptr : states.front();
   for (size_t i = 1; i < states.size(); ++i) {
-    const StateModel &before = *states[i - 1], &state = *states[i];
-    if (state.extent.begin >= before.extent.end)
+    const StateModel &before = *widest, &state = *states[i];
+    if (state.extent.end > before.extent.end)
+      widest = &state;
+    // Gradients may share memory. Only one of them can be read, because what is
+    // there belongs to one bucket.
+    if (state.extent.begin >= before.extent.end ||
+        (isGradient(before) && isGradient(state)))
       continue;
     InFlightDiagnostic diag = StateOp(state.op).emitOpError("of ")
                               << plan.describe(state.bucket)

@@ -111,9 +111,12 @@ LogicalResult PlanRun::checkFresh(const Content &content) {
     return success();
   InFlightDiagnostic diag = emitError();
   if (isFresh) {
-    diag << "reads " << plan.describe(content.bucket)
-         << " after its outer update; a micro-batch computes with the "
-            "parameters from before the update";
+    bool isOuter =
+        BucketOp(plan.buckets[content.bucket].op).getOuter().has_value();
+    diag << "reads " << plan.describe(content.bucket) << " after its "
+         << (isOuter ? "outer " : "")
+         << "update; a micro-batch computes with the parameters from before "
+            "the update";
     attachNote(diag, now->updates[content.bucket], "updated here");
     return diag;
   }

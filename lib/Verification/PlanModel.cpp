@@ -247,7 +247,7 @@ void PlanBuilder::addFree(const FunctionModel &function) {
   SmallVector<int64_t> counts;
   for (Operation &op : func::FuncOp(function.op).front()) {
     counts.push_back(users.size());
-    if (runsOperators(&op))
+    if (runsOperators(&op) && !isView(&op)) // a view makes no memory
       users.push_back(&op);
   }
   counts.push_back(users.size());

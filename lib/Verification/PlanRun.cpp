@@ -99,8 +99,10 @@ void PlanRun::enter(const FunctionModel &entered) {
   if (!isMicrobatch(entered.role))
     return;
   ++now->batch;
-  if (isFirstOfStep(entered.role))
+  if (isFirstOfStep(entered.role)) {
     now->firstBatch = now->batch;
+    now->firstIndex = firstIndex;
+  }
 }
 
 /// Checks that all values are released. After an update, an outer update or an
@@ -112,7 +114,9 @@ LogicalResult PlanRun::leave() {
              << func::FuncOp(function->op).getSymName()
              << ": expected one release of its result, got none";
   for (auto [bucket, updated] : llvm::zip(plan.buckets, now->updates))
-    if (isUpdatedHere(bucket.op) && updated < firstIndex)
+    if (isUpdatedHere(bucket.op) &&
+        updated <
+            (function->role == Role::update ? now->firstIndex : firstIndex))
       return BucketOp(bucket.op).emitOpError("expected one update of ")
              << describeBucket(bucket.op) << " in @"
              << func::FuncOp(function->op).getSymName() << ", got none";

@@ -23,6 +23,8 @@ struct RunState {
   std::vector<OpIndex> updates;
   /// The number of micro-batches so far, and the first one of this step.
   int32_t batch = 0, firstBatch = 0;
+  /// The first operation of this step.
+  OpIndex firstIndex = 0;
   /// The number of the last step in the family (FamilyMember::getStep); -1
   /// before the first one.
   int64_t step = -1;
@@ -59,7 +61,7 @@ private:
 
   void enter(const FunctionModel &function);
   mlir::LogicalResult leave();
-  /// Returns whether the current function is one that must update `bucket`.
+  /// Returns whether `bucket` must be updated when the current function ends.
   bool isUpdatedHere(BucketOp bucket) const;
   /// Returns whether the current function is a micro-batch that has updated
   /// `bucket`.

@@ -8,7 +8,11 @@
 
 namespace fcdp {
 
-GradientCheck::GradientCheck(StepState &state, size_t steps) {
+GradientCheck::GradientCheck(StepState &state, size_t steps,
+                             std::span<const std::optional<size_t>> early) {
+  for (std::optional<size_t> bucket : early)
+    if (bucket)
+      earlyBuckets.insert(int64_t(*bucket));
   bool hasNorm = state.plan.uses(plan::OpBody::clip_gradients);
   for (size_t i = 0; i < state.plan.buckets.size() && !hasNorm; ++i) {
     const plan::BucketT &bucket = *state.plan.buckets[i];
@@ -29,14 +33,26 @@ GradientCheck::GradientCheck(StepState &state, size_t steps) {
                       options.pinned_memory(!state.device.is_cpu()));
 }
 
-void GradientCheck::issue(const StepState &state, size_t place) {
-  if (gradients.empty() && state.gradientNorm.defined())
-    numberOf[0].copy_(state.gradientNorm);
+void GradientCheck::check(size_t index) {
   // The least and the greatest value need no memory besides their results, and
   // are NaN if a gradient is. On a CPU, the greatest magnitude takes 17 times
   // as long, because PyTorch has no vectorized loop for it.
+  at::aminmax_out(numberOf[2 * index], numberOf[2 * index + 1],
+                  gradients[index]);
+}
+
+void GradientCheck::issueEarly(size_t bucket) {
+  for (size_t i = 0; i < buckets.size(); ++i)
+    if (buckets[i] == int64_t(bucket))
+      check(i);
+}
+
+void GradientCheck::issue(const StepState &state, size_t place) {
+  if (gradients.empty() && state.gradientNorm.defined())
+    numberOf[0].copy_(state.gradientNorm);
   for (size_t i = 0; i < gradients.size(); ++i)
-    at::aminmax_out(numberOf[2 * i], numberOf[2 * i + 1], gradients[i]);
+    if (!earlyBuckets.contains(buckets[i]))
+      check(i);
   results.select(0, int64_t(place)).copy_(numbers, /*non_blocking=*/true);
 }
 

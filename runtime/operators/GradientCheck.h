@@ -7,6 +7,8 @@
 #include "operators/StepState.h"
 
 #include <optional>
+#include <set>
+#include <span>
 
 namespace fcdp {
 
@@ -15,10 +17,15 @@ namespace fcdp {
 /// issuing thread only.
 class GradientCheck {
 public:
-  /// Reserves memory for `steps` unread steps.
-  GradientCheck(StepState &state, size_t steps);
+  /// Reserves memory for `steps` unread steps. `early` has the buckets whose
+  /// gradients are not there when the step ends.
+  GradientCheck(StepState &state, size_t steps,
+                std::span<const std::optional<size_t>> early);
 
-  /// Issues the check on the compute stream, for the unread step at `place`.
+  /// Issues the check of the gradients of `bucket`, which is one of these.
+  void issueEarly(size_t bucket);
+  /// Issues the check of the others on the compute stream, for the unread step
+  /// at `place`.
   void issue(const StepState &state, size_t place);
   /// Returns the bucket of the first gradient that is infinite or NaN, or -1 if
   /// only the norm shows one. Returns none if all are finite. The check must be
@@ -29,10 +36,13 @@ public:
   std::optional<double> norm(size_t place) const;
 
 private:
+  void check(size_t index);
+
   /// The buckets with gradients, and their gradients; empty if the step clips
   /// gradients.
   std::vector<int64_t> buckets;
   std::vector<at::Tensor> gradients;
+  std::set<int64_t> earlyBuckets;
   /// Numbers that are NaN or infinite if a gradient is, which are the norm or
   /// the least and the greatest value of each bucket: on the device as one
   /// tensor and one by one, and on the host for each step.

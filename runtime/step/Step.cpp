@@ -21,6 +21,8 @@ void Step::Impl::throwIfBackendFailed() const {
 void Step::Impl::execute(size_t index, ResultPool &memory) {
   try {
     memory.reach(index);
+    if (!earlyUpdates.empty() && earlyUpdates[index])
+      beginEarlyUpdate(*earlyUpdates[index]);
     ops[index]->run(state);
   } catch (const std::exception &error) {
     throw wrapError(state.plan.descriptions[index] + ": ", error);
@@ -106,6 +108,7 @@ void Step::run(const std::function<void(int64_t)> &fillInputs,
   if (impl->recorder)
     impl->recorder->beginStep();
   impl->pool().beginStep();
+  impl->isJudged = false;
   for (int64_t k = 0; k < plan.microBatches; ++k) {
     // There are as many sets as there may be unread steps. After the losses of
     // a step are read, its inputs are free, too.
@@ -115,8 +118,8 @@ void Step::run(const std::function<void(int64_t)> &fillInputs,
     impl->hostCopies.uploadInputs(impl->filling);
     call(functions.microBatches[k]);
   }
-  state.skipsUpdates =
-      state.onNonfinite == OnNonfinite::Skip && impl->isLossNonfinite();
+  if (!impl->isJudged)
+    impl->judgeLoss();
   {
     ComputeScope scope(impl->pool(), impl->computeStream);
     call({plan::Role::update});

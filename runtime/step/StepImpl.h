@@ -72,6 +72,13 @@ struct Step::Impl {
   /// Waits for the micro-batches' losses, and returns whether one of them is
   /// infinite or NaN on any rank.
   bool isLossNonfinite();
+  /// Decides whether the updates of this step leave everything unchanged.
+  void judgeLoss();
+  /// Finds the operations with which updates in micro-batches begin.
+  void findEarlyUpdates();
+  /// Does for a bucket that is updated in a micro-batch what is done for all
+  /// others after the micro-batches.
+  void beginEarlyUpdate(size_t bucket);
   /// Checks the gradients of the step that has just run.
   void checkGradients();
   /// Reads the result of that check, for the unread step at `place`.
@@ -103,6 +110,11 @@ struct Step::Impl {
   std::map<plan::Role, ResultPool> ownPools;
   /// The roles of states that `init` leaves as they are.
   std::set<plan::StateRole> kept;
+  /// By operation, the bucket whose update in a micro-batch begins with it, if
+  /// any; empty if micro-batches update nothing.
+  std::vector<std::optional<size_t>> earlyUpdates;
+  /// Whether judgeLoss has decided on the current step.
+  bool isJudged = false;
   /// Null if steps continue with any gradients and do not clip them.
   std::unique_ptr<GradientCheck> gradientCheck;
   /// Whether each unread step was skipped.

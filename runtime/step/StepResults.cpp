@@ -24,6 +24,40 @@ bool Step::Impl::isLossNonfinite() {
   return isNonfiniteAnywhere ? isNonfiniteAnywhere(own) : own;
 }
 
+void Step::Impl::judgeLoss() {
+  isJudged = true;
+  state.skipsUpdates =
+      state.onNonfinite == OnNonfinite::Skip && isLossNonfinite();
+}
+
+void Step::Impl::findEarlyUpdates() {
+  const StepPlan &plan = state.plan;
+  for (const auto &function : plan.functions) {
+    if (!isMicrobatch(function->role))
+      continue;
+    std::set<size_t> begun;
+    for (size_t op = function->first; op < function->end; ++op) {
+      const auto &body = plan.ops[op]->body;
+      std::optional<size_t> bucket;
+      if (const auto *update = body.Asshard_update())
+        bucket = update->bucket;
+      else if (const auto *store = body.Asstore_gradient())
+        bucket = store->bucket;
+      if (!bucket || !begun.insert(*bucket).second)
+        continue;
+      earlyUpdates.resize(plan.ops.size());
+      earlyUpdates[op] = bucket;
+    }
+  }
+}
+
+void Step::Impl::beginEarlyUpdate(size_t bucket) {
+  if (!isJudged)
+    judgeLoss();
+  if (gradientCheck)
+    gradientCheck->issueEarly(bucket);
+}
+
 void Step::Impl::checkGradients() {
   if (!gradientCheck)
     return;

@@ -176,9 +176,11 @@ Step::Step(const StepObject &object, Backend &backend, const StepSetup &options)
       throw wrapError(object.path() + ": " + what + ": ", error);
     }
   }
+  impl->findEarlyUpdates();
   if (options.onNonfinite != OnNonfinite::Continue ||
       plan.uses(plan::OpBody::clip_gradients))
-    impl->gradientCheck = std::make_unique<GradientCheck>(state, kMostUnread);
+    impl->gradientCheck =
+        std::make_unique<GradientCheck>(state, kMostUnread, impl->earlyUpdates);
   if (impl->graphs && !impl->recorder)
     impl->makeSegments(*impl->graphs);
 }

@@ -97,6 +97,7 @@ def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_bat
         (Config("gpt_bf16", strategy="zero2", micro_batches=4, optimizer=MUON, master="f32", clip_norm=0.05), LATE),
         (Config("gpt", strategy="mics", layout="owned", optimizer=MUON), AHEAD),
         (Config("gpt_bf16", master="f32", micro_batches=2, states="host,piece=4096", clip_norm=0.5), LATE),
+        # Updated in the backward pass.
         (Config("gpt", strategy="zero3", states="host,piece=4096"), SHUFFLED),
         (Config("gpt_bf16", master="f32", micro_batches=2, states="host,piece=4096", update="host", clip_norm=0.5), LATE),
         (Config("gpt", strategy="zero3", states="host,piece=4096", update="host"), SHUFFLED),
@@ -104,6 +105,7 @@ def test_strategies(workshop: Workshop, tmp_path: Path, strategy: str, micro_bat
         (Config("gpt_bf16", master="f32", micro_batches=2, states="file,piece=80000", clip_norm=0.5), LATE),
         (Config("gpt", strategy="zero3", states="file,piece=20000"), SHUFFLED),
         (Config("gpt", micro_batches=2, states="file", optimizer=MUON), AHEAD),
+        (Config("gpt", micro_batches=2, states="host,piece=4096"), LATE),
         (Config("gpt", micro_batches=2, reduce_wire="int8"), SHUFFLED),
         (Config("gpt_bf16", nodes=4, local=1, strategy="zero3", master="f32", reduce_wire="int4"), LATE),
         (Config("gpt", strategy="hsdp", outer="2,wire=int8"), AHEAD),

@@ -89,6 +89,9 @@ STILL = replace(TINY, optimizer="adamw,lr=1e-30")
         replace(TINY, strategy="hpz", accumulate="node", optimizer=MOMENTUM, micro_batches=3),
         replace(TINY, strategy="hsdp", micro_batches=1),
         replace(TINY, nodes=1, local=1, strategy="ddp", optimizer=MOMENTUM),
+        # Updates begin in the last micro-batch, after its loss.
+        replace(TINY, states="host"),
+        replace(TINY, states="host", update="host", micro_batches=1),
     ],
     ids=lambda config: config.name,
 )
@@ -105,9 +108,12 @@ def test_a_step_is_skipped_by_the_norm_of_its_gradients(workshop: Workshop, tmp_
     assert all(line["loss"] is not None for line in job.log("skip"))
 
 
+@pytest.mark.parametrize("config", [STILL, replace(STILL, states="host", micro_batches=1)], ids=lambda c: c.name)
 @pytest.mark.parametrize("mode", ["stop", "skip"])
-def test_infinite_gradients_without_a_norm_end_the_run(workshop: Workshop, tmp_path: Path, mode: str) -> None:
-    job = Job(workshop, tmp_path, STILL)
+def test_infinite_gradients_without_a_norm_end_the_run(
+    workshop: Workshop, tmp_path: Path, mode: str, config: Config
+) -> None:
+    job = Job(workshop, tmp_path, config)
     job.overflow(1)
     with pytest.raises(ToolError, match="exit code 1") as error:
         job.run("run", job.data, f"--on-nonfinite={mode}", "--save-every=1", "--keep=1")

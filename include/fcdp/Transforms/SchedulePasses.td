@@ -186,6 +186,50 @@ def DelaySumsPass : FcdpPass<"fcdp-delay-sums"> {
   }];
 }
 
+def UpdateEarlyPass : FcdpPass<"fcdp-update-early"> {
+  let summary = "update buckets in the backward pass";
+  let description = [{
+    Requires phase `sharded`. The update of a bucket whose states are not on the device
+    moves from `@update` into each micro-batch that may be the last one, after the
+    accumulate that completes the gradient. So its copies run under the backward pass.
+    With one micro-batch a step, gradients are in use only from their reduction to their
+    update, and all these accumulators have the same memory.
+
+    An update follows the last use of the bucket's parameters in the micro-batch, and the
+    loss. The accumulate moves with it. Each piece of states is loaded before the piece in
+    front of it is updated, also if that is of another bucket. Nothing moves if `@update`
+    clips or unscales gradients, because that needs all of them.
+
+    Before:
+
+    ```mlir
+    fcdp.accumulate %b into @bucket.b overwrite : tensor<16xf32>
+    %y = aten.call "aten.neg.default"(self = %x) : (tensor<16xf32>) -> tensor<16xf32>
+    func.func @update() attributes {fcdp.role = #fcdp.role<update>} {
+      %m = fcdp.state_load @bucket.b.momentum_buffer at 0 : tensor<16xf32>
+      fcdp.shard_update @bucket.b piece 0 to 16 states(%m : tensor<16xf32>) scale 1.0e+00
+          with #fcdp.sgd<lr = 1.0e-01, momentum = 9.0e-01, dampening = 0.0, weight_decay = 0.0, nesterov = false>
+      fcdp.state_store %m to @bucket.b.momentum_buffer at 0 : tensor<16xf32>
+      return
+    }
+    ```
+
+    After `--fcdp-update-early`:
+
+    ```mlir
+    %m = fcdp.state_load @bucket.b.momentum_buffer at 0 : tensor<16xf32>
+    %b = fcdp.pack @bucket.b(%x as @b) ...
+    fcdp.accumulate %b into @bucket.b overwrite : tensor<16xf32>
+    fcdp.shard_update @bucket.b piece 0 to 16 states(%m : tensor<16xf32>) ...
+    fcdp.state_store %m to @bucket.b.momentum_buffer at 0 : tensor<16xf32>
+    %y = aten.call "aten.neg.default"(self = %x) ...
+    ...
+    func.func @update() ...
+    return
+    ```
+  }];
+}
+
 def SchedulePass : FcdpPass<"fcdp-schedule"> {
   let summary = "put operations on streams and order the streams";
   let description = [{

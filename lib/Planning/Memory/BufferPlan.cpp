@@ -4,6 +4,7 @@
 
 #include "dialects/Fcdp/StatePieces.h"
 #include "dialects/Fcdp/Tiers.h"
+#include "fcdp/Analysis/EarlyUpdates.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/Traffic.h"
 #include "fcdp/Planning/Memory/HostValues.h"
@@ -40,6 +41,10 @@ public:
             collectAccumulators(function->getParentOfType<ModuleOp>())),
         late(placeLate(function)) {
     problem.alignment = kBufferAlignment;
+    // Their memory may have another gradient until the accumulate.
+    for (StateOp shared :
+         findSharedGradients(function->getParentOfType<ModuleOp>()))
+      accumulators.erase(shared.getBucketAttr().getAttr());
   }
 
   FailureOr<BufferPlan> run();
@@ -134,8 +139,16 @@ StatePlan fcdp::planStates(ModuleOp module) {
   auto isPrefetched = [](StateOp state) {
     return state.getRole() == StateRole::prefetched;
   };
+  SmallVector<StateOp> shared = findSharedGradients(module);
+  int64_t sharedBytes = 0;
+  for (StateOp state : shared) {
+    int64_t begin = ends[Arena::device];
+    place(state, begin);
+    sharedBytes = std::max<int64_t>(sharedBytes, sizeOf(state));
+  }
+  ends[Arena::device] += sharedBytes;
   for (auto state : module.getOps<StateOp>())
-    if (!isPrefetched(state))
+    if (!isPrefetched(state) && !plan.places.contains(state.getSymNameAttr()))
       place(state, ends[state.getArena()]);
   plan.lateBegin = plan.deviceBytes = ends[Arena::device];
   for (auto state : module.getOps<StateOp>())

@@ -2,6 +2,7 @@
 
 #include "fcdp/Planning/Memory/DeviceMemory.h"
 
+#include "fcdp/Analysis/EarlyUpdates.h"
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Planning/Memory/PoolProblem.h"
 #include "fcdp/Planning/Memory/ReservedMemory.h"
@@ -129,6 +130,14 @@ Walker::Walker(func::FuncOp function, const MemoryLayouts &layouts,
 }
 
 void Walker::addStates(ModuleOp module) {
+  // Gradients that have the same memory count once.
+  int64_t sharedBytes = 0;
+  llvm::SmallDenseSet<Operation *> shared;
+  for (StateOp state : findSharedGradients(module)) {
+    sharedBytes = std::max(sharedBytes, byteSize(state.getTensorType()));
+    shared.insert(state);
+  }
+  states[getMemoryUse(StateRole::grad)] += sharedBytes;
   for (auto state : module.getOps<StateOp>()) {
     BufferAttr buffer = layout.lookup(state);
     if (!buffer || buffer.getArena() != Arena::device)
@@ -137,7 +146,8 @@ void Walker::addStates(ModuleOp module) {
     memory.buffers = std::max(memory.buffers, end);
     if (state.getRole() == StateRole::prefetched)
       continue; // shares its memory with values
-    states[getMemoryUse(state.getRole())] += buffer.getBytes();
+    if (!shared.contains(state))
+      states[getMemoryUse(state.getRole())] += buffer.getBytes();
     stateEnd = std::max(stateEnd, end);
   }
 }

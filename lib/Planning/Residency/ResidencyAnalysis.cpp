@@ -2,6 +2,7 @@
 
 #include "fcdp/Planning/Residency/ResidencyAnalysis.h"
 #include "fcdp/Analysis/Aliases.h"
+#include "fcdp/Analysis/EarlyUpdates.h"
 #include "fcdp/Analysis/LiveRanges.h"
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Planning/Activations/StoredActivations.h"
@@ -129,13 +130,22 @@ void ProblemBuilder::addBuckets(ResidencyProblem &problem) {
 /// Returns the bytes on every rank that do not depend on decisions about
 /// copies: shards, optimizer states and accumulators.
 int64_t ProblemBuilder::countStateBytes(const ResidencyProblem &problem) {
-  int64_t bytes = 0;
+  int64_t bytes = 0, shared = 0;
   for (auto state : module.getOps<StateOp>())
     if (state.getArena() == Arena::device)
       bytes += byteSize(state.getTensorType());
+  // Gradients that are reduced once a step, and used at once, share memory.
+  llvm::DenseSet<StringAttr> early = findEarlyCandidates(module);
   for (auto [bucket, described] :
        llvm::zip_equal(module.getOps<BucketOp>(), problem.buckets)) {
     SumPolicy policy = problem.getSumPolicy(described);
+    bool isReducedOnce =
+        problem.microBatches == 1 || policy.level != SumLevel::all;
+    if (isReducedOnce && early.contains(bucket.getSymNameAttr())) {
+      int64_t own = byteSize(getStateType(bucket, StateRole::grad, mesh));
+      bytes -= std::min(own, shared);
+      shared = std::max(own, shared);
+    }
     // The module has the state of reduced gradients already.
     if (policy.level != SumLevel::all && !policy.isInHost())
       bytes += byteSize(getStateType(bucket, policy.state, mesh));

@@ -2,6 +2,7 @@
 
 #include "Decide/StepPlanning.h"
 #include "Verify/VerifyPhase.h"
+#include "fcdp/Analysis/EarlyUpdates.h"
 #include "fcdp/Analysis/FunctionBoundaries.h"
 #include "fcdp/Analysis/GradientSums.h"
 #include "fcdp/Analysis/StepFunctions.h"
@@ -92,8 +93,13 @@ void DelaySumsPass::cross(ArrayRef<func::FuncOp> functions) {
       getOperation().lookupSymbol<func::FuncOp>(stringifyRole(Role::update));
   bool isEnd =
       llvm::is_contained(getSuccessors(getRole(functions[0])), Role::update);
+  // An update in the micro-batch waits for its accumulate there.
+  llvm::DenseSet<StringAttr> early;
+  if (isEnd)
+    early = findEarlyCandidates(getOperation());
   for (auto &[target, ofAll] : sums) {
-    if (ofAll.size() != functions.size())
+    if (ofAll.size() != functions.size() ||
+        early.contains(ofAll[0].getTargetAttr().getAttr()))
       continue;
     for (AccumulateOp sum : ofAll)
       sum.setLate(true);

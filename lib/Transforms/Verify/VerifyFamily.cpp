@@ -5,6 +5,7 @@
 #include "TargetCounts.h"
 #include "VerifyPhase.h"
 #include "dialects/Fcdp/StatePieces.h"
+#include "fcdp/Analysis/EarlyUpdates.h"
 #include "fcdp/Analysis/StepFunctions.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -182,24 +183,32 @@ static FailureOr<Counts> countUpdates(func::FuncOp function) {
   return counts;
 }
 
-/// Checks that each trained bucket is updated once.
+/// Checks that each trained bucket is updated once in a step: by each last
+/// micro-batch, or by @update.
 static LogicalResult verifyUpdates(func::FuncOp function,
-                                   ArrayRef<StringAttr> trained) {
+                                   ArrayRef<StringAttr> trained,
+                                   const llvm::DenseSet<StringAttr> &early) {
+  Role role = getRole(function);
+  if (!isMicrobatch(role) && role != Role::update)
+    return success();
   FailureOr<Counts> counted = countUpdates(function);
   if (failed(counted))
     return failure();
   Counts counts = *counted;
-  for (StringAttr target : trained)
-    if (failed(
-            verifyCount(function, "update", target, 1, counts.lookup(target))))
+  for (StringAttr target : trained) {
+    bool isHere =
+        early.contains(target) ? isLastOfStep(role) : role == Role::update;
+    if (failed(verifyCount(function, "update", target, isHere,
+                           counts.lookup(target))))
       return failure();
+  }
   return success();
 }
 
 /// Checks that gradients are unscaled and clipped only in @update, each once,
 /// and before they are used.
-static LogicalResult verifyGradientUses(func::FuncOp function) {
-  bool isUsed = false, isClipped = false, isUnscaled = false;
+static LogicalResult verifyGradientUses(func::FuncOp function, bool areEarly) {
+  bool isUsed = areEarly, isClipped = false, isUnscaled = false;
   for (Operation &op : function.front()) {
     isUsed |= isa<UpdateOpInterface, StoreGradientOp>(op);
     bool clips = isa<ClipGradientsOp>(op),
@@ -297,6 +306,7 @@ LogicalResult fcdp::verifySteps(ModuleOp module) {
       failed(verifyPrefetched(module)))
     return failure();
   SmallVector<StringAttr> trained = findTrained(module);
+  llvm::DenseSet<StringAttr> early = findEarlyBuckets(module);
   PartialSums partialSums = findPartialSums(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     if (isMicrobatch(getRole(function)) &&
@@ -305,11 +315,10 @@ LogicalResult fcdp::verifySteps(ModuleOp module) {
     if (runsBetweenSteps(getRole(function)) &&
         failed(verifyChangesNothing(function)))
       return failure();
-    if (failed(verifyGradientUses(function)) ||
+    if (failed(verifyGradientUses(function, !early.empty())) ||
         failed(verifySynchronization(module, function)))
       return failure();
-    if (function.getSymName() == stringifyRole(Role::update) &&
-        failed(verifyUpdates(function, trained)))
+    if (failed(verifyUpdates(function, trained, early)))
       return failure();
   }
   if (failed(verifyUpdate(module)) || failed(verifyLossScale(module)))

@@ -116,14 +116,15 @@ LogicalResult fcdp::verifyUpdate(ModuleOp module) {
   for (auto clip : update.getOps<ClipGradientsOp>())
     if (failed(verifyScale(module, clip, clip.getScale())))
       return failure();
-  for (auto each : update.getOps<UpdateOpInterface>()) {
-    if (failed(verifyScale(module, each, each.getScale())) ||
-        failed(verifyStates(module, each, states)))
-      return failure();
-    if (auto onHost = dyn_cast<HostUpdateOp>(each.getOperation());
-        onHost ? failed(verifyLoaded(onHost))
-               : failed(verifyStreamed(cast<ShardUpdateOp>(each))))
-      return failure();
-  }
+  for (auto function : module.getOps<func::FuncOp>())
+    for (auto each : function.getOps<UpdateOpInterface>()) {
+      if (failed(verifyScale(module, each, each.getScale())) ||
+          failed(verifyStates(module, each, states)))
+        return failure();
+      if (auto onHost = dyn_cast<HostUpdateOp>(each.getOperation());
+          onHost ? failed(verifyLoaded(onHost))
+                 : failed(verifyStreamed(cast<ShardUpdateOp>(each))))
+        return failure();
+    }
   return success();
 }

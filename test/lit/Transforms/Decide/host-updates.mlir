@@ -50,7 +50,7 @@
 
 // The whole way. The device has shards and accumulators and, unlike an update that streams states, no pieces of states:
 // the plan is smaller by all states, 8 bytes for each of 1,024 elements of a rank.
-// RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 prefetch=0 states=host,piece=2048 update=host device-memory=57599" 2>&1 | FileCheck %s --check-prefix=LESS
+// RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 prefetch=0 clip-norm=1 states=host,piece=2048 update=host device-memory=57599" 2>&1 | FileCheck %s --check-prefix=LESS
 // LESS: error: the plan needs 57600 bytes of device memory
 // RUN: fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 clip-norm=1 states=host,piece=2048 update=host prefetch=0" -o %t.planned
 // RUN: FileCheck %s --check-prefix=PLANNED --input-file=%t.planned

@@ -20,13 +20,13 @@
 // VALUES: fcdp.store_value
 
 // Both leave if neither is enough, and no more states than are needed.
-// RUN: not %{layers} --fcdp-pipeline="%{mesh} strategy=auto activations=auto device-memory=5000000" 2>&1 | FileCheck %s --check-prefix=ONLY-VALUES
-// ONLY-VALUES: error: strategy 'auto': no plan fits: the smallest takes {{[0-9]+}} bytes of device memory of 5000000{{.*}}, with activations in host memory
-// RUN: not %{layers} --fcdp-pipeline="%{mesh} strategy=auto states=auto device-memory=5000000" 2>&1 | FileCheck %s --check-prefix=ONLY-STATES
-// ONLY-STATES: error: strategy 'auto': no plan fits: the smallest takes {{[0-9]+}} bytes of device memory of 5000000{{.*}}, with states in host memory
-// RUN: %{layers} --fcdp-pipeline="%{mesh} strategy=auto states=auto activations=auto device-memory=5000000" 2>&1 | FileCheck %s --check-prefix=BOTH
+// RUN: not %{layers} --fcdp-pipeline="%{mesh} strategy=auto activations=auto device-memory=4700000" 2>&1 | FileCheck %s --check-prefix=ONLY-VALUES
+// ONLY-VALUES: error: strategy 'auto': no plan fits: the smallest takes {{[0-9]+}} bytes of device memory of 4700000{{.*}}, with activations in host memory
+// RUN: not %{layers} --fcdp-pipeline="%{mesh} strategy=auto states=auto device-memory=4700000" 2>&1 | FileCheck %s --check-prefix=ONLY-STATES
+// ONLY-STATES: error: strategy 'auto': no plan fits: the smallest takes {{[0-9]+}} bytes of device memory of 4700000{{.*}}, with states in host memory
+// RUN: %{layers} --fcdp-pipeline="%{mesh} strategy=auto states=auto activations=auto device-memory=4700000" 2>&1 | FileCheck %s --check-prefix=BOTH
 // BOTH: chosen: states and activations in host memory"
-// BOTH: Remark="states: {{.*}} of {{[1-5]}} buckets are in host memory; the plan needs {{.*}} of 5 MB
+// BOTH: Remark="states: {{.*}} of {{[1-5]}} buckets are in host memory; the plan needs {{.*}} of 4.7 MB
 // BOTH: states host
 // BOTH: fcdp.store_value
 

@@ -65,7 +65,7 @@
 // RUN: fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 states=auto,piece=2048 device-memory=100000" --remarks-filter=states 2>&1 | FileCheck %s --check-prefix=FITS
 // FITS-NOT: states host
 // FITS: return
-// RUN: fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 states=auto,piece=2048 prefetch=0 device-memory=64000" | FileCheck %s --check-prefix=SOME
+// RUN: fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 states=auto,piece=2048 prefetch=0 clip-norm=1 device-memory=64000" | FileCheck %s --check-prefix=SOME
 // SOME: fcdp.bucket @bucket.a {{.*}} trainable residency drop members
 // SOME: fcdp.bucket @bucket.b {{.*}} states host piece 256 members
 // RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 states=auto device-memory=20000" 2>&1 | FileCheck %s --check-prefix=NEVER
@@ -75,7 +75,7 @@
 // smaller by all states, 8 bytes for each of 1,024 elements of a rank.
 // RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 prefetch=0 device-memory=65791" 2>&1 | FileCheck %s --check-prefix=ALL
 // ALL: error: the plan needs 65792 bytes of device memory
-// RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 prefetch=0 states=host,piece=2048 device-memory=57599" 2>&1 | FileCheck %s --check-prefix=LESS
+// RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 prefetch=0 clip-norm=1 states=host,piece=2048 device-memory=57599" 2>&1 | FileCheck %s --check-prefix=LESS
 // LESS: error: the plan needs 57600 bytes of device memory
 
 // The whole way.
@@ -116,7 +116,7 @@
 // FILES: fcdp.state_load @bucket.a.exp_avg at 0 on h2d
 // FILES: fcdp.shard_update @bucket.a piece 0 to 1024
 // FILES: fcdp.shard_update @bucket.a piece 1024 to 1536
-// RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 prefetch=0 states=file,piece=2048 device-memory=57599" 2>&1 | FileCheck %s --check-prefix=LESS
+// RUN: not fcdp-opt %s --fcdp-pipeline="nodes=2 ranks-per-node=2 strategy=zero3 prefetch=0 clip-norm=1 states=file,piece=2048 device-memory=57599" 2>&1 | FileCheck %s --check-prefix=LESS
 // RUN: sed 's/arena = file, offset = 8192/arena = file, offset = 6208/' %t.files | not fcdp-opt --fcdp-verify-plan 2>&1 | FileCheck %s --check-prefix=BLOCKS
 // BLOCKS: error: 'fcdp.state_load' op for 'a' of @bucket.a in @update: expected a piece of whole blocks of 4096 bytes in a file, got bytes 6208 to 10304
 

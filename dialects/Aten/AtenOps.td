@@ -83,6 +83,9 @@ def Aten_CallOp : Op<Aten_Dialect, "call",
     - The last return is their sum, or a vector of those of rows with `by_row`.
       `teacher_gradient` is what the gradient of log q is a multiple of, beside p.
 
+    `fcdp.kernel.NAME` is a kernel that the compiler writes, `fcdp.kernel @kernel.NAME`.
+    Its one argument is the list `operands`.
+
     `fcdp.unpack_nf4.default` and `fcdp.unpack_int8.default` compute the matrix of `size`
     in `dtype` (f32, bf16 or f16) from its bytes `packed` (ui8). The layout is in
     `runtime/core/PackedLayout.h`: blocks of a scale in f32 and codes of 4 bits, for 64

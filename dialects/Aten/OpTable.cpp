@@ -178,6 +178,7 @@ static const llvm::StringSet<> &fresh() {
       "aten.zeros_like",
       "fcdp.chunked_distillation",
       "fcdp.chunked_loss",
+      "fcdp.kernel",
       "fcdp.packed_attention",
       "fcdp.packed_attention_backward",
       "fcdp.unpack_int8",

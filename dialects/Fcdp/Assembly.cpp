@@ -38,6 +38,38 @@ static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
   printer << ']';
 }
 
+/// Parses `[identity, row]`.
+static ParseResult parseKernelMaps(OpAsmParser &parser, ArrayAttr &maps) {
+  SmallVector<Attribute> values;
+  auto parseOne = [&]() -> ParseResult {
+    SMLoc loc = parser.getCurrentLocation();
+    StringRef name;
+    if (parser.parseKeyword(&name))
+      return failure();
+    std::optional<KernelMap> map = symbolizeKernelMap(name);
+    if (!map)
+      return parser.emitError(loc, "expected 'identity', 'scalar', 'row' or "
+                                   "'column', got '")
+             << name << "'";
+    values.push_back(KernelMapAttr::get(parser.getContext(), *map));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
+    return failure();
+  maps = parser.getBuilder().getArrayAttr(values);
+  return success();
+}
+
+static void printKernelMaps(OpAsmPrinter &printer, Operation *,
+                            ArrayAttr maps) {
+  printer << '[';
+  llvm::interleaveComma(maps.getAsRange<KernelMapAttr>(), printer,
+                        [&](KernelMapAttr map) {
+                          printer << stringifyKernelMap(map.getValue());
+                        });
+  printer << ']';
+}
+
 /// Parses `[@fc.weight at 0, @fc.bias at 32]`.
 static ParseResult parseMembers(OpAsmParser &parser, ArrayAttr &members) {
   SmallVector<Attribute> values;

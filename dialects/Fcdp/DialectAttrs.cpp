@@ -165,6 +165,13 @@ void fcdp::setFrozen(ModuleOp module, StringRef packing) {
   setText<FcdpDialect::FrozenAttrHelper>(module, packing);
 }
 
+std::optional<StringRef> fcdp::getFuse(ModuleOp module) {
+  return findText<FcdpDialect::FuseAttrHelper>(module);
+}
+void fcdp::setFuse(ModuleOp module, StringRef mode) {
+  setText<FcdpDialect::FuseAttrHelper>(module, mode);
+}
+
 std::optional<int64_t> fcdp::findMicroBatches(ModuleOp module) {
   return findNumber<FcdpDialect::MicroBatchesAttrHelper>(module);
 }
@@ -525,6 +532,7 @@ static const AttrRule kRules[] = {
     {FcdpDialect::ActivationsAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::LossChunkAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::FrozenAttrHelper::getNameStr(), isTextOnModule, kText},
+    {FcdpDialect::FuseAttrHelper::getNameStr(), isTextOnModule, kText},
     {FcdpDialect::MicroBatchesAttrHelper::getNameStr(), isPositiveOnModule,
      kPositive},
     {FcdpDialect::BucketBytesAttrHelper::getNameStr(), isPositiveOnModule,

@@ -149,6 +149,9 @@ void setLossChunk(mlir::ModuleOp module, llvm::StringRef rows);
 /// Returns how frozen matrices are packed, as the option has it.
 std::optional<llvm::StringRef> getFrozen(mlir::ModuleOp module);
 void setFrozen(mlir::ModuleOp module, llvm::StringRef packing);
+/// Returns whether pointwise operators became kernels, as the option has it.
+std::optional<llvm::StringRef> getFuse(mlir::ModuleOp module);
+void setFuse(mlir::ModuleOp module, llvm::StringRef mode);
 
 std::optional<int64_t> findMicroBatches(mlir::ModuleOp module);
 /// Returns the micro-batches per optimizer step; 1 by default.

@@ -107,6 +107,15 @@ def Fcdp_Arena : Fcdp_Enum<"Arena", "device memory of a rank, host memory that a
   I32EnumAttrCase<"file", 2>]>;
 def Fcdp_ArenaAttr : Fcdp_BareEnumAttr<Fcdp_Arena, "arena">;
 
+def Fcdp_KernelMap : Fcdp_Enum<"KernelMap", "the elements of an operand that a kernel "
+    "reads for element (r, c) of its results, seen as rows: element (r, c), the only "
+    "element, element c, or element r", [
+  I32EnumAttrCase<"identity", 0>, I32EnumAttrCase<"scalar", 1>,
+  I32EnumAttrCase<"row", 2>, I32EnumAttrCase<"column", 3>]>;
+def Fcdp_KernelMapAttr : Fcdp_BareEnumAttr<Fcdp_KernelMap, "kernel_map">;
+def Fcdp_KernelMapsAttr
+    : TypedArrayAttrBase<Fcdp_KernelMapAttr, "maps of a kernel's operands">;
+
 include "dialects/Fcdp/FcdpStateRoles.td"
 def Fcdp_StateRole : Fcdp_Enum<"StateRole", "the content of a bucket's state", stateRoles>;
 def Fcdp_StateRoleAttr : Fcdp_BareEnumAttr<Fcdp_StateRole, "state_role">;

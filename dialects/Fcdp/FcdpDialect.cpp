@@ -4,6 +4,8 @@
 #include "dialects/Fcdp/Fcdp.h"
 #include "dialects/Fcdp/Tiers.h"
 
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"

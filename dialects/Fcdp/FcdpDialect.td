@@ -44,6 +44,7 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.loss_weight` | module | string: the input of the step, and of its evaluation, whose sum is the weight of a micro-batch's loss |
     | `fcdp.loss_chunk` | module | string: the rows of a chunk of logits, as the option `loss-chunk` has it |
     | `fcdp.frozen` | module | string: how frozen matrices are packed, as the option `frozen` has it |
+    | `fcdp.fuse` | module | string: whether pointwise operators became kernels, as the option `fuse` has it |
     | `fcdp.micro_batches` | module | positive `i64`: micro-batches per optimizer step (default: 1) |
     | `fcdp.clip_norm` | module | finite, positive `f64`: the norm that all gradients are clipped to; absent: they are not clipped |
     | `fcdp.outer` | module | an outer optimizer: nodes train by themselves, and it synchronizes them after some steps |
@@ -66,6 +67,8 @@ def Fcdp_Dialect : Dialect {
     | `fcdp.parameters` | `aten.call` | array: for each operand the parameter that it is a view of, or a unit; absent if there is none |
     | `fcdp.gradients` | `aten.call` | array: for each result the parameters that it is the gradient of, as an array; absent if there is none |
   }];
+  // The bodies of kernels.
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect"];
   let discardableAttrs = (ins
     "::fcdp::PhaseAttr":$phase,
     "::mlir::StringAttr":$archive,
@@ -78,6 +81,7 @@ def Fcdp_Dialect : Dialect {
     "::mlir::StringAttr":$loss_weight,
     "::mlir::StringAttr":$loss_chunk,
     "::mlir::StringAttr":$frozen,
+    "::mlir::StringAttr":$fuse,
     "::mlir::IntegerAttr":$micro_batches,
     "::mlir::FloatAttr":$clip_norm,
     "::fcdp::OuterAttr":$outer,

@@ -649,6 +649,7 @@ def Fcdp_OuterUpdateOp : Fcdp_UserOp<"outer_update", !listconcat(
 }
 
 include "dialects/Fcdp/FcdpHostOps.td"
+include "dialects/Fcdp/FcdpKernelOps.td"
 
 //===----------------------------------------------------------------------===//
 // Scheduled: order between streams.

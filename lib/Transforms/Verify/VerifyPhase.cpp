@@ -3,6 +3,7 @@
 // Defines the verifier passes of the four phases.
 
 #include "VerifyPhase.h"
+#include "dialects/Fcdp/Kernels.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -34,7 +35,7 @@ static LogicalResult verifyOps(ModuleOp module, Phase phase) {
   WalkResult result = module.walk([&](Operation *op) {
     bool legal =
         isa<ModuleOp, func::FuncOp, func::ReturnOp, aten::CallOp>(op) ||
-        op->hasTrait<InPhase>();
+        op->hasTrait<InPhase>() || isa<KernelOp>(op->getParentOp());
     if (legal && !hasSizes(op)) {
       op->emitOpError("expected results whose bytes are known, got ")
           << op->getResultTypes();
@@ -46,7 +47,7 @@ static LogicalResult verifyOps(ModuleOp module, Phase phase) {
         << stringifyPhase(phase) << "'";
     return WalkResult::interrupt();
   });
-  return failure(result.wasInterrupted());
+  return failure(result.wasInterrupted() || failed(verifyKernelCalls(module)));
 }
 
 //===----------------------------------------------------------------------===//

@@ -56,7 +56,7 @@ def needed(text, declarations):
 
 
 def is_declaration(line):
-    return re.match(r"fcdp\.(mesh|parameter|buffer|input|bucket|state) @", line) is not None
+    return re.match(r"fcdp\.(mesh|parameter|buffer|input|bucket|state|kernel) @", line) is not None
 
 
 def wrap(operation, example, declarations, values):

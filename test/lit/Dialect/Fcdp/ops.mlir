@@ -398,3 +398,19 @@ func.func @stored(%x: tensor<8x4xi64>) {
   fcdp.release %2 : tensor<8x4xi64>
   return
 }
+
+// CHECK: fcdp.kernel @kernel.mul_add maps [identity, row, column, scalar] {
+// CHECK-NEXT: ^bb0(%[[X:.*]]: f32, %[[W:.*]]: bf16, %[[C:.*]]: f32, %[[S:.*]]: f32):
+// CHECK-NEXT: %[[E:.*]] = arith.extf %[[W]] : bf16 to f32
+// CHECK-NEXT: %[[M:.*]] = math.fma %[[X]], %[[E]], %[[C]] : f32
+// CHECK-NEXT: %[[D:.*]] = arith.divf %[[M]], %[[S]] : f32
+// CHECK-NEXT: %[[T:.*]] = arith.truncf %[[D]] : f32 to bf16
+// CHECK-NEXT: fcdp.yield %[[T]], %[[D]] : bf16, f32
+fcdp.kernel @kernel.mul_add maps [identity, row, column, scalar] {
+^bb0(%x: f32, %w: bf16, %c: f32, %s: f32):
+  %0 = arith.extf %w : bf16 to f32
+  %1 = math.fma %x, %0, %c : f32
+  %2 = arith.divf %1, %s : f32
+  %3 = arith.truncf %2 : f32 to bf16
+  fcdp.yield %3, %2 : bf16, f32
+}

@@ -42,5 +42,6 @@ void ConvertFcdpToLLVMPass::runOnOperation() {
   if (failed(compiled))
     return signalPassFailure();
   clear(module);
-  addPlanGlobals(module, *compiled);
+  if (failed(addPlanGlobals(module, *compiled)))
+    signalPassFailure();
 }

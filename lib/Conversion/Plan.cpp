@@ -60,6 +60,8 @@ FailureOr<CompiledPlan> fcdp::buildPlan(ModuleOp module,
       failed(
           fillSymbols(plan, compiled.constants, module, *places, readTensor)))
     return failure();
+  if (failed(fillKernels(plan, module)))
+    return failure();
   fillFunctions(plan, module, **measured, *calls);
   FailureOr<SlotTable> slots = SlotTable::fill(plan, module, *places, *calls);
   if (failed(slots) || failed(fillOps(plan, *places, *slots, *calls)))

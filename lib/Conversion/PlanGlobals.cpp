@@ -15,7 +15,8 @@ using namespace fcdp;
 /// instructions of any width.
 static constexpr uint64_t kAlignment = 64;
 
-void fcdp::addPlanGlobals(ModuleOp module, const CompiledPlan &compiled) {
+LogicalResult fcdp::addPlanGlobals(ModuleOp module,
+                                   const CompiledPlan &compiled) {
   auto builder = OpBuilder::atBlockEnd(module.getBody());
   auto emit = [&](StringRef name, Type type, Attribute value,
                   uint64_t alignment) {
@@ -37,4 +38,5 @@ void fcdp::addPlanGlobals(ModuleOp module, const CompiledPlan &compiled) {
   emitBytes("fcdp_constants", compiled.constants);
   emitNumber("fcdp_constants_size", builder.getI64Type(),
              compiled.constants.size());
+  return addKernels(module, compiled.plan);
 }

@@ -49,6 +49,9 @@ void fillFunctions(plan::PlanT &plan, mlir::ModuleOp module,
 /// module has them.
 void fillSynchronization(plan::PlanT &plan, mlir::ModuleOp module);
 
+/// Describes the kernels of `module`, after it has checked their calls.
+mlir::LogicalResult fillKernels(plan::PlanT &plan, mlir::ModuleOp module);
+
 /// Describes the operations `calls`. Reports an error for each that fails.
 mlir::LogicalResult fillOps(plan::PlanT &plan, const Places &places,
                             const SlotTable &slots,

@@ -18,7 +18,7 @@ using namespace fcdp;
 static constexpr llvm::StringLiteral kSourceName = "fcdp-step";
 
 llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
-fcdp::createTargetMachine() {
+fcdp::createTargetMachine(bool hasCode) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
@@ -28,12 +28,18 @@ fcdp::createTargetMachine() {
   if (!target)
     return llvm::createStringError("no code generator for '" + triple.str() +
                                    "': " + message);
-  // An object only has data, so newer instructions would gain nothing.
+  // Kernels name the processors of their functions. Data gains nothing from
+  // newer instructions.
   llvm::StringRef cpu =
       triple.getArch() == llvm::Triple::x86_64 ? "x86-64-v2" : "generic";
+  llvm::TargetOptions options;
+  // Kernels have a fused multiply-add where ATen's have one, and nowhere else.
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
-      triple, cpu, /*Features=*/"", llvm::TargetOptions(), llvm::Reloc::PIC_,
-      /*CM=*/std::nullopt, llvm::CodeGenOptLevel::None));
+      triple, cpu, /*Features=*/"", options, llvm::Reloc::PIC_,
+      /*CM=*/std::nullopt,
+      hasCode ? llvm::CodeGenOptLevel::Aggressive
+              : llvm::CodeGenOptLevel::None));
   if (!machine)
     return llvm::createStringError("cannot generate code for '" + triple.str() +
                                    "'");

@@ -9,7 +9,9 @@
 namespace fcdp {
 
 /// Returns a target machine for position-independent code on this host.
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine();
+/// `hasCode` says whether there is more than data.
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+createTargetMachine(bool hasCode);
 
 /// Translates `module`, which is in the LLVM dialect, for `machine`.
 llvm::Expected<std::unique_ptr<llvm::Module>>

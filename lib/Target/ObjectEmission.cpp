@@ -2,6 +2,7 @@
 
 #include "fcdp/Target/ObjectEmission.h"
 
+#include "Kernels.h"
 #include "LLVMIR.h"
 #include "Linker.h"
 #include "ObjectSeal.h"
@@ -74,13 +75,20 @@ static llvm::Error write(llvm::Module &module, llvm::TargetMachine &machine,
 
 llvm::Error fcdp::emitObject(mlir::ModuleOp module, llvm::StringRef path,
                              OutputKind kind) {
-  auto machine = createTargetMachine();
+  // Kernels are no operations of the LLVM dialect.
+  mlir::OwningOpRef<mlir::ModuleOp> data = module.clone();
+  for (KernelOp kernel : llvm::make_early_inc_range(data->getOps<KernelOp>()))
+    kernel.erase();
+  auto kernels = llvm::to_vector(module.getOps<KernelOp>());
+  auto machine = createTargetMachine(/*hasCode=*/!kernels.empty());
   if (!machine)
     return machine.takeError();
   llvm::LLVMContext context;
-  auto translated = translateToLLVMIR(module, context, **machine);
+  auto translated = translateToLLVMIR(*data, context, **machine);
   if (!translated)
     return translated.takeError();
+  if (llvm::Error error = addKernelCode(**translated, kernels, **machine))
+    return error;
   return replaceFile(path, [&](llvm::StringRef temporary) {
     return write(**translated, **machine, temporary, kind);
   });

@@ -3,6 +3,7 @@
 // Calls ATen operators through the dispatcher, boxed, and the runtime's own
 // operators.
 #include "operators/ArgConversion.h"
+#include "operators/KernelCall.h"
 #include "operators/OperatorRules.h"
 #include "operators/OwnOperators.h"
 #include "operators/PreparedOp.h"
@@ -297,7 +298,10 @@ void AtenCall::run(StepState &state) {
 
 } // namespace
 
-PreparedOpPtr prepare(const plan::AtenCallT &call, const char *, StepState &) {
+PreparedOpPtr prepare(const plan::AtenCallT &call, const char *,
+                      StepState &state) {
+  if (std::optional<size_t> kernel = state.plan.kernelOf(call))
+    return prepareKernel(call, *kernel, state);
   return std::make_unique<AtenCall>(call);
 }
 

@@ -452,8 +452,45 @@ static void checkFileWindow(const StepPlan &plan) {
               plan::EnumNameArena(window.arena()), " arena");
 }
 
+static void checkKernel(const StepPlan &plan, size_t index) {
+  const plan::KernelT &kernel = *plan.kernels[index];
+  const Where where = at("kernels", index);
+  auto isPart = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  if (kernel.name.empty() ||
+      !std::all_of(kernel.name.begin(), kernel.name.end(), isPart))
+    failCheck(where + ".name", "expected letters, digits and '_', got '",
+              kernel.name, "'");
+  for (size_t i = 0; i < index; ++i)
+    if (plan.kernels[i]->name == kernel.name)
+      failCheck(where + ".name", "'", kernel.name, "' is there twice");
+  auto isFloat = [](plan::DType type) {
+    return type == plan::DType::f32 || type == plan::DType::bf16;
+  };
+  if (!std::all_of(kernel.operands.begin(), kernel.operands.end(), isFloat) ||
+      !std::all_of(kernel.results.begin(), kernel.results.end(), isFloat) ||
+      kernel.results.empty())
+    failCheck(where, "expected operands and results of f32 or bf16");
+  if (kernel.maps.size() != kernel.operands.size() ||
+      std::count(kernel.maps.begin(), kernel.maps.end(),
+                 plan::KernelMap::identity) == 0)
+    failCheck(where + ".maps", "expected one for each of ",
+              kernel.operands.size(), " operands, and one 'identity'");
+}
+
+static void checkKernels(const StepPlan &plan) {
+  if (!plan.kernels.empty() && plan.target != plan::Target::cpu)
+    failCheck("kernels", "expected none for the target '",
+              plan::EnumNameTarget(plan.target), "'");
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    checkKernel(plan, i);
+}
+
 void checkPlan(const StepPlan &plan, std::span<const std::byte> constants) {
   checkHead(plan);
+  checkKernels(plan);
   for (size_t i = 0; i < plan.buckets.size(); ++i)
     checkBucket(plan, *plan.buckets[i], at("buckets", i));
   checkGroups(plan);

@@ -5,6 +5,7 @@
 
 #include "plan/StatePlaces.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -42,7 +43,9 @@ private:
     for (int32_t one : op.results)
       if (isSlot(".results", one))
         transient(".results", one, "a result");
+    checkKernelCall(op);
   }
+  void checkKernelCall(const plan::AtenCallT &op) const;
   void check(const plan::WriteBufferT &op) const {
     checkIndex({where, ".buffer"}, op.buffer, plan.buffers.size(), "buffers");
     if (!plan.buffers[op.buffer]->mutable_)
@@ -192,6 +195,29 @@ private:
   const RegionVisitor &visit;
   const std::string where;
 };
+
+/// Checks what the kernel's function relies on, but for the tensors' sizes.
+void OpChecker::checkKernelCall(const plan::AtenCallT &op) const {
+  if (op.callee != "fcdp::kernel")
+    return;
+  auto found = std::find_if(
+      plan.kernels.begin(), plan.kernels.end(),
+      [&](const auto &kernel) { return kernel->name == op.overload; });
+  if (found == plan.kernels.end())
+    failCheck({where, ".overload"}, "expected the name of a kernel, got '",
+              op.overload, "'");
+  const plan::KernelT &kernel = **found;
+  if (op.args.size() != 1 || op.args[0]->kind != plan::ArgumentKind::tensors ||
+      op.args[0]->slots.size() != kernel.operands.size())
+    failCheck({where, ".args"}, "expected one list of ", kernel.operands.size(),
+              " tensors");
+  for (int32_t slot : op.args[0]->slots)
+    if (slot < 0)
+      failCheck({where, ".args"}, "expected tensors, got none");
+  if (op.results.size() != kernel.results.size())
+    failCheck({where, ".results"}, "expected ", kernel.results.size(),
+              " results, got ", op.results.size());
+}
 
 void OpChecker::argument(const plan::ArgumentT &argument, size_t index) const {
   using Kind = plan::ArgumentKind;

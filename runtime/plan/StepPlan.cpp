@@ -24,6 +24,16 @@ plan::OptimizerFacts factsOf(const plan::OptimizerUnion &optimizer) {
                      [](const auto &table) { return plan::factsOf(table); });
 }
 
+std::optional<size_t> StepPlan::kernelOf(const plan::AtenCallT &call) const {
+  if (call.callee != "fcdp::kernel")
+    return std::nullopt;
+  for (size_t i = 0; i < kernels.size(); ++i)
+    if (kernels[i]->name == call.overload)
+      return i;
+  throw std::runtime_error("expected a kernel '" + call.overload +
+                           "' in the plan");
+}
+
 double StepPlan::learningRate() const { return fcdp::learningRate(optimizer); }
 
 const plan::OptimizerUnion &

@@ -7,6 +7,7 @@
 
 #include "core/Backend.h"
 #include "core/Mesh.h"
+#include "fcdp/runtime.h"
 #include "plan/PlanUnions.h"
 #include "plan/Plan_generated.h"
 #include "plan/Reservations.h"
@@ -141,7 +142,13 @@ struct StepPlan : plan::PlanT {
   /// The descriptions of operations in messages: "aten::mm (module
   /// 'blocks.0.fc', model.py:12)".
   std::vector<std::string> descriptions;
+  /// The functions of `kernels` for this processor. The object's owner sets
+  /// them, and they live as long as the object.
+  std::vector<FcdpKernel> kernelFunctions;
 
+  /// Returns the index of the kernel that a call calls, none if it calls an
+  /// operator. A checked plan has the kernel.
+  std::optional<size_t> kernelOf(const plan::AtenCallT &call) const;
   /// Returns the size of an arena: of the host arena per node, of others per
   /// rank.
   uint64_t arenaBytes(plan::Arena arena) const {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <type_traits>
 #include <vector>
 
 namespace fcdp {
@@ -91,6 +92,29 @@ FileDescriptor copyToMemory(std::span<const std::byte> bytes) {
   return memory;
 }
 
+/// Returns the suffix of the functions that this processor runs. Functions of
+/// all levels compute the same bits, so ranks may have different processors.
+const char *findKernelLevel() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  bool hasV3 = __builtin_cpu_supports("avx2") &&
+               __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+               __builtin_cpu_supports("bmi2");
+  bool hasV4 = hasV3 && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512cd") &&
+               __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512vl");
+  if (hasV4)
+    return "_v4";
+  if (hasV3)
+    return "_v3";
+#endif
+  throw std::runtime_error(
+      "the step has kernels, which need a processor of x86-64-v3 (AVX2 and "
+      "FMA); compile the step with --fuse=off");
+}
+
 } // namespace
 
 void StepObject::Unload::operator()(void *handle) const { dlclose(handle); }
@@ -127,6 +151,13 @@ void StepObject::load() {
                       *symbol<const uint64_t>("fcdp_plan_size")},
                      {symbol<const char>("fcdp_plan_hash"), kHashDigits},
                      constantBytes);
+  if (checked.kernels.empty())
+    return;
+  const char *level = findKernelLevel();
+  for (const auto &kernel : checked.kernels)
+    checked.kernelFunctions.push_back(
+        *symbol<std::remove_pointer_t<FcdpKernel>>(
+            ("fcdp_kernel_" + kernel->name + level).c_str()));
 }
 
 StepObject::StepObject(const std::string &path) : objectPath(path) {

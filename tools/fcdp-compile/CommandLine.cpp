@@ -4,6 +4,7 @@
 
 #include "fcdp/Support/OutputFile.h"
 #include "fcdp/Transforms/Options/Strategy.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace fcdp;
 namespace cl = llvm::cl;
@@ -48,7 +49,9 @@ struct CommandLine {
   cl::opt<std::string> emit{
       "emit",
       cl::desc("prints to the standard output, instead of a summary: "
-               "'plan-json', the plan (docs/plan.md); OUT may be left out"),
+               "'plan-json', the plan (docs/plan.md), or 'kernels', the "
+               "kernels that "
+               "the compiler wrote (docs/kernels.md); OUT may be left out"),
       cl::value_desc("FORM"), cl::cat(category)};
   cl::opt<bool> remarks{
       "remarks",
@@ -85,9 +88,15 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
     return llvm::createStringError("expected an input file; see --help");
   if (llvm::is_contained(line.inputs, ""))
     return llvm::createStringError("IN: expected the name of a file, got ''");
-  if (!line.emit.empty() && line.emit != "plan-json")
-    return llvm::createStringError("--emit: expected 'plan-json', got '" +
-                                   line.emit + "'");
+  std::optional<EmitKind> emit =
+      llvm::StringSwitch<std::optional<EmitKind>>(line.emit)
+          .Case("", EmitKind::summary)
+          .Case("plan-json", EmitKind::planJson)
+          .Case("kernels", EmitKind::kernels)
+          .Default(std::nullopt);
+  if (!emit)
+    return llvm::createStringError(
+        "--emit: expected 'plan-json' or 'kernels', got '" + line.emit + "'");
   if (line.output.empty() && line.emit.empty())
     return llvm::createStringError("-o: expected the name of the output file");
   llvm::Expected<StepOptions> step = line.step.take();
@@ -103,7 +112,7 @@ llvm::Expected<CompileOptions> fcdp::parseCommandLine(int argc, char **argv) {
   options.step = std::move(*step);
   options.archive = line.archive;
   options.evaluation = line.evaluation;
-  options.printPlan = !line.emit.empty();
+  options.emit = *emit;
   options.remarks = line.remarks;
   if (llvm::Error error = checkOutputFile(options))
     return std::move(error);

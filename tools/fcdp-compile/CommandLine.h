@@ -5,6 +5,9 @@
 
 namespace fcdp {
 
+/// The text that is printed to the standard output.
+enum class EmitKind { summary, planJson, kernels };
+
 /// The command line of fcdp-compile.
 struct CompileOptions {
   std::string input, output;
@@ -17,8 +20,7 @@ struct CompileOptions {
   std::string archive;
   /// The archive of the evaluation, or a step as text; empty if there is none.
   std::string evaluation;
-  /// Whether the plan is printed as JSON instead of a summary.
-  bool printPlan = false;
+  EmitKind emit = EmitKind::summary;
   /// Whether remarks are printed.
   bool remarks = false;
 };

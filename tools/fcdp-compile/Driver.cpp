@@ -63,8 +63,13 @@ private:
 };
 } // namespace
 
-/// Prints the plan in the converted module.
+/// Prints the plan, or the kernels, in the converted module.
 LogicalResult Driver::print() {
+  if (options.emit == EmitKind::kernels) {
+    for (auto kernel : module->getOps<KernelOp>())
+      output << *kernel << '\n';
+    return success();
+  }
   auto global = module->lookupSymbol<LLVM::GlobalOp>("fcdp_plan");
   llvm::Expected<std::unique_ptr<plan::PlanT>> plan = unpackPlan(
       cast<StringAttr>(global.getValueAttr()).getValue(), options.input);
@@ -177,10 +182,11 @@ LogicalResult Driver::runOnPlan(llvm::StringRef bytes) {
   if (!compiled)
     return fail(toString(compiled.takeError()));
   module = ModuleOp::create(UnknownLoc::get(&context));
-  addPlanGlobals(*module, *compiled);
+  if (failed(addPlanGlobals(*module, *compiled)))
+    return failure();
   if (!options.output.empty() && failed(emit()))
     return failure();
-  return options.printPlan ? print() : success();
+  return options.emit == EmitKind::summary ? success() : print();
 }
 
 /// Reads the step with its variants and its evaluation, or the evaluation
@@ -217,7 +223,7 @@ LogicalResult Driver::runOnStep() {
     return failure();
   if (!options.output.empty() && failed(emit()))
     return failure();
-  if (options.printPlan)
+  if (options.emit != EmitKind::summary)
     return print();
   output << summary;
   return success();

@@ -7,10 +7,11 @@ include "mlir/Pass/PassBase.td"
 def ConvertFcdpToLLVMPass : Pass<"convert-fcdp-to-llvm", "::mlir::ModuleOp"> {
   let summary = "turn a planned step into the data of an object";
   let description = [{
-    Requires phase `planned`; gives a module of the LLVM dialect that has only
+    Requires phase `planned`; gives a module of the LLVM dialect that has
     constants (runtime/include/fcdp/runtime.h): the plan, encoded with FlatBuffers
     by the schema runtime/plan/Plan.fbs, its hash, and the values of buffers that are
-    not persistent.
+    not persistent. Kernels, which the plan has as text, stay operations beside it, of
+    which the code of an object is made.
 
     An operation that the runtime has no call for is an error. The same module
     gives the same bytes. Time and output are linear in the operations.

@@ -49,8 +49,12 @@ std::string printPlan(const plan::PlanT &plan);
 llvm::Expected<std::unique_ptr<plan::PlanT>> parsePlan(llvm::StringRef json,
                                                        llvm::StringRef origin);
 
-/// Adds the symbols that an object exports (fcdp/runtime.h) to a module as LLVM
-/// globals.
-void addPlanGlobals(mlir::ModuleOp module, const CompiledPlan &compiled);
+/// Adds the symbols that an object exports (fcdp/runtime.h) to a module: data
+/// as LLVM globals, and kernels as operations. Reports kernels that cannot be
+/// read.
+mlir::LogicalResult addPlanGlobals(mlir::ModuleOp module,
+                                   const CompiledPlan &compiled);
+/// Adds the kernels of a plan alone.
+mlir::LogicalResult addKernels(mlir::ModuleOp module, const plan::PlanT &plan);
 
 } // namespace fcdp

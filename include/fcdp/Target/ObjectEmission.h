@@ -22,10 +22,10 @@ enum class OutputKind {
 /// object for `.o`, and a shared object for all others.
 OutputKind getOutputKind(llvm::StringRef path);
 
-/// Compiles `module`, which is in the LLVM dialect, for this machine's
-/// architecture (on x86-64 for every processor since x86-64-v2) and writes it
-/// to `path`. The file appears complete or not at all, and the same module
-/// gives the same bytes.
+/// Compiles `module`, which has data in the LLVM dialect and kernels, for this
+/// machine's architecture (on x86-64 for every processor since x86-64-v2) and
+/// writes it to `path`. The file appears complete or not at all, and the same
+/// module gives the same bytes.
 llvm::Error emitObject(mlir::ModuleOp module, llvm::StringRef path,
                        OutputKind kind);
 

@@ -15,7 +15,11 @@
  *                                             aligned, at offsets of the plan
  *   const uint64_t      fcdp_constants_size   bytes
  *
- * The object has no code: the runtime executes the operations of the plan.
+ * The runtime executes the operations of the plan. An object has code only if
+ * its plan has kernels. Each is a function of the type FcdpKernel under two
+ * symbols, fcdp_kernel_NAME_v3 for processors of the level x86-64-v3, and
+ * fcdp_kernel_NAME_v4 for those of x86-64-v4. Both compute the same bits. They
+ * call nothing and access no memory besides their arguments'.
  *
  * The file ends with FCDP_OBJECT_SEAL and the SHA-1 of all bytes before that,
  * in 40 lower-case hex digits. A file whose seal is missing or wrong is not
@@ -27,6 +31,13 @@
 
 /* Changes with this list and with every change of the plan's schema. */
 #define FCDP_ABI_VERSION 23u
+
+/* Computes elements [begin, end) of the results from the operands. `tensors`
+ * has the operands' memory, and after it the results'. If an operand has the
+ * map `row` or `column`, tensors are seen as rows of `width` elements, and the
+ * rows [begin, end) are computed. */
+typedef void (*FcdpKernel)(void *const *tensors, long long begin, long long end,
+                           long long width);
 
 /* Eight bytes, the first of which does not occur in text. */
 #define FCDP_OBJECT_SEAL "\177FCDPSUM"

@@ -330,6 +330,8 @@ LogicalResult Checker::check() {
           getLossChunk(module).value_or("off"));
   compare(option::Frozen, StringRef(wanted.frozen),
           getFrozen(module).value_or("off"));
+  compare(option::Fuse, StringRef(wanted.fuse),
+          getFuse(module).value_or("off"));
   if (getPhase(module) != Phase::sharded)
     compare(option::Activations, StringRef(wanted.activations),
             getActivations(module).value_or("device"));

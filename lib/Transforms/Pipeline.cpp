@@ -185,6 +185,9 @@ static void buildPlanning(OpPassManager &pm, const PipelineOptions &options) {
 /// Adds the passes from the choice of what to recompute to buckets.
 static void buildSharding(OpPassManager &pm, const PipelineOptions &options) {
   pm.addPass(createRematPass());
+  // This runs after recomputation, which copies operators, and before gathers
+  // are inserted.
+  pm.addPass(createFusePass(selectOptions<FusePassOptions>(options)));
   // This runs after recomputation, whose copies of products unpack for
   // themselves, and before gathers are inserted, which gather packed bytes.
   pm.addPass(

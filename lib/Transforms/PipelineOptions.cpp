@@ -117,6 +117,13 @@ static llvm::Error checkFrozen(StringRef text) {
   return parseFrozen(text).takeError();
 }
 
+static llvm::Error checkFuse(StringRef text) {
+  if (text == "off" || text == "exact")
+    return llvm::Error::success();
+  return llvm::createStringError("expected 'off' or 'exact', got '" + text +
+                                 "'");
+}
+
 static llvm::Error checkActivations(StringRef text) {
   return parseActivations(text).takeError();
 }

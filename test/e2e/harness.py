@@ -75,6 +75,7 @@ class Config:
     loss_weight: str = ""
     loss_chunk: str = ""
     activations: str = ""
+    fuse: str = ""
     wire: str = ""
     reduce_wire: str = ""
     outer: str = ""
@@ -103,6 +104,7 @@ class Config:
         scale += self.loss_weight and f"-weighted-{self.loss_weight}"
         scale += self.loss_chunk and f"-chunk{self.loss_chunk}"
         scale += self.activations and f"-act{self.activations}"
+        scale += self.fuse and f"-fuse{self.fuse}"
         wires = (self.wire and f"-{self.wire}") + (self.reduce_wire and f"-{self.reduce_wire}")
         wires += self.outer and f"-outer{self.outer}".replace(",", "-").replace("=", "")
         wires += self.states and f"-{self.states}".replace(",", "-").replace("=", "")
@@ -250,6 +252,7 @@ def compile_command(config: Config, source: Path, out: Path) -> list[str | Path]
         *([f"--loss-weight={config.loss_weight}"] if config.loss_weight else []),
         *([f"--loss-chunk={config.loss_chunk}"] if config.loss_chunk else []),
         *([f"--activations={config.activations}"] if config.activations else []),
+        *([f"--fuse={config.fuse}"] if config.fuse else []),
         *([f"--states={config.states}"] if config.states else []),
         *([f"--update={config.update}"] if config.update else []),
         "-o",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -78,6 +79,10 @@ llvm_config.add_tool_substitutions(
 for tool in ("fcdp-translate", "fcdp-compile", "fcdp-lsp-server", "fcdp-sim", "fcdp-cluster"):
     if os.path.exists(os.path.join(config.fcdp_tools_dir, tool)):
         config.available_features.add(tool)
+
+# Kernels are compiled for these processors only.
+if platform.machine() == "x86_64":
+    config.available_features.add("x86-host")
 
 for package in ("numpy", "torch"):
     # Looks for the package without importing it, which takes seconds for torch.

@@ -40,6 +40,7 @@ COMPILER = """
     lib/Transforms/Verify
     lib/Transforms/Retarget
     lib/Transforms/Recompute
+    lib/Transforms/Fuse
     lib/Transforms/Shard
     lib/Transforms/Decide
     lib/Transforms/Schedule

@@ -5,6 +5,7 @@
 // One file for each folder of lib/Transforms.
 include "fcdp/Transforms/RetargetPasses.td"
 include "fcdp/Transforms/RecomputePasses.td"
+include "fcdp/Transforms/FusePasses.td"
 include "fcdp/Transforms/ShardPasses.td"
 include "fcdp/Transforms/DecidePasses.td"
 include "fcdp/Transforms/SchedulePasses.td"

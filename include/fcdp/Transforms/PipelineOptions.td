@@ -127,6 +127,11 @@ def Frozen : PipelineOption<
   "with scales, and unpacks each right before a product: the matrices that only products "
   "read, without tied ones and output heads; 'keep' leaves out matrices by shell patterns "
   "of their names, and 'pack' includes heads">;
+def Fuse : PipelineOption<
+  "fuse", "fuse", CheckedBy<"checkFuse">, "\"off\"", "off|exact", "off",
+  "turns chains of pointwise operators of the model into kernels that the compiler writes, "
+  "for steps on CPUs: 'exact' rounds where the operators round, so that results have their "
+  "bits, and 'off' calls each operator">;
 def ClipNorm : PipelineOption<
   "clipNorm", "clip-norm", Positive, "0", "X", "no clipping",
   "clips the gradients of a step to this norm, as torch.nn.utils.clip_grad_norm_ does">;

@@ -111,12 +111,10 @@ LogicalResult PlanRun::checkFresh(const Content &content) {
     return success();
   InFlightDiagnostic diag = emitError();
   if (isFresh) {
-    bool isOuter =
-        BucketOp(plan.buckets[content.bucket].op).getOuter().has_value();
     diag << "reads " << plan.describe(content.bucket) << " after its "
-         << (isOuter ? "outer " : "")
-         << "update; a micro-batch computes with the parameters from before "
-            "the update";
+         << nameUpdate(content.bucket)
+         << "; a micro-batch computes with the parameters from before the "
+            "update";
     attachNote(diag, now->updates[content.bucket], "updated here");
     return diag;
   }

@@ -13,6 +13,11 @@ bool PlanRun::isUpdatedHere(BucketOp bucket) const {
   return function->role == Role::update && bucket.getTrainable();
 }
 
+StringRef PlanRun::nameUpdate(int32_t bucket) const {
+  return BucketOp(plan.buckets[bucket].op).getOuter() ? "outer update"
+                                                      : "update";
+}
+
 /// Checks that `content` is a difference of the bucket's parameters since its
 /// last update, and that it is reduced and gathered over these axes.
 LogicalResult PlanRun::checkDifference(const Content &content, int32_t bucket,

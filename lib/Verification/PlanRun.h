@@ -66,6 +66,8 @@ private:
   /// Returns whether the current function is a micro-batch that has updated
   /// `bucket`.
   bool isReplaced(int32_t bucket) const;
+  /// Returns what messages call the update of `bucket` in a micro-batch.
+  llvm::StringRef nameUpdate(int32_t bucket) const;
   mlir::LogicalResult issue(const PlanInstruction &instruction);
   mlir::LogicalResult issueOn(const PlanInstruction &instruction);
   mlir::LogicalResult writeFreeRanges(const PlanInstruction &instruction);

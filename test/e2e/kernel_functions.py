@@ -49,6 +49,8 @@ EXP = """fcdp.kernel @kernel.{name} maps [identity] {{
 SLEEF = """
 #include <dlfcn.h>
 #include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
 int compute(const char *library, const float *in, float *out, long count) {
   void *handle = dlopen(library, RTLD_NOW);
   __m256 (*exponential)(__m256) = handle ? (__m256(*)(__m256))dlsym(handle, "Sleef_expf8_u10") : 0;
@@ -57,6 +59,26 @@ int compute(const char *library, const float *in, float *out, long count) {
   for (long i = 0; i < count; i += 8)
     _mm256_storeu_ps(out + i, exponential(_mm256_loadu_ps(in + i)));
   return 0;
+}
+/* Returns the number of all values for which a kernel gives other bits, where any NaN equals any other. */
+long compare(const char *library, void (*kernel)(void *const *, long long, long long, long long)) {
+  enum { part = 4096 };
+  static float in[part], ours[part], theirs[part];
+  void *tensors[] = {in, ours};
+  long differ = 0;
+  for (uint64_t begin = 0; begin < UINT64_C(1) << 32; begin += part) {
+    for (uint32_t i = 0; i < part; ++i) {
+      uint32_t bits = (uint32_t)begin + i;
+      memcpy(in + i, &bits, sizeof bits);
+    }
+    kernel(tensors, 0, part, 0);
+    if (compute(library, in, theirs, part))
+      return -1;
+    if (memcmp(ours, theirs, sizeof ours))
+      for (int i = 0; i < part; ++i)
+        differ += memcmp(ours + i, theirs + i, sizeof(float)) && !(ours[i] != ours[i] && theirs[i] != theirs[i]);
+  }
+  return differ;
 }
 """
 
@@ -68,7 +90,8 @@ class Sleef:
         (folder / "sleef.c").write_text(SLEEF)
         library = folder / "sleef.so"
         subprocess.run(["clang-22", "-O1", "-mavx2", "-shared", "-fPIC", folder / "sleef.c", "-o", library], check=True)
-        self._compute = ctypes.CDLL(str(library)).compute
+        self._library = ctypes.CDLL(str(library))
+        self._compute = self._library.compute
         self._compute.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
         self._torch = str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so").encode()
 
@@ -78,6 +101,12 @@ class Sleef:
         if self._compute(self._torch, values.data_ptr(), out.data_ptr(), len(values)):
             raise RuntimeError("this libtorch does not export Sleef_expf8_u10")
         return out
+
+    def count_differences(self, function: "KernelFunction", level: str) -> int:
+        """The number of all 2^32 values for which a kernel of exp gives other bits."""
+        compare = self._library.compare
+        compare.argtypes, compare.restype = [ctypes.c_char_p, ctypes.c_void_p], ctypes.c_long
+        return compare(self._torch, ctypes.cast(function.find(level), ctypes.c_void_p))
 
 
 def make_exp(compiler: Path, folder: Path) -> "KernelFunction":
@@ -108,7 +137,7 @@ class KernelFunction:
         self._name = names[0]
         self._library = ctypes.CDLL(str(step))
 
-    def _find(self, level: str) -> Callable[..., None]:
+    def find(self, level: str) -> Callable[..., None]:
         function = self._library[f"fcdp_kernel_{self._name}_{level}"]
         function.argtypes = [ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong, ctypes.c_longlong]
         function.restype = None
@@ -117,4 +146,4 @@ class KernelFunction:
     def run(self, level: str, operands: Sequence[torch.Tensor], out: torch.Tensor, begin: int, end: int, width: int = 0) -> None:
         """Computes elements, or rows, [begin, end) of `out`."""
         pointers = (ctypes.c_void_p * (len(operands) + 1))(*(tensor.data_ptr() for tensor in (*operands, out)))
-        self._find(level)(ctypes.addressof(pointers), begin, end, width)
+        self.find(level)(ctypes.addressof(pointers), begin, end, width)

@@ -1,52 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operators/ChunkedLoss.h"
 
-#include "core/LossWorkspace.h"
-#include "operators/WholeSum.h"
+#include "operators/ChunkedLossImpl.h"
 
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
-#include <ATen/ops/_softmax.h>
-#include <ATen/ops/abs.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/amax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eq.h>
-#include <ATen/ops/exp.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/nll_loss_backward.h>
 #include <ATen/ops/nll_loss_forward.h>
-#include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/tanh.h>
 #include <ATen/ops/tanh_backward.h>
-#include <ATen/ops/xlogy.h>
 
 #include <algorithm>
-#include <limits>
 #include <sstream>
 #include <stdexcept>
 
 namespace fcdp {
 
-namespace {
+namespace chunked {
 
-enum class LogitKind { Divide, Multiply, Tanh, Cast };
-
-/// The class of a row without a label, in rows of one log-probability.
-constexpr int64_t kNoClass = -100;
-
-/// One of the operations between the product and the log-softmax.
-struct LogitStep {
-  LogitKind kind;
-  double factor = 0;
-};
-
-[[noreturn]] void fail(const std::string &expected, const std::string &got) {
+void fail(const std::string &expected, const std::string &got) {
   throw std::runtime_error("expected " + expected + ", got " + got);
 }
 
@@ -55,19 +35,6 @@ std::string spellTensor(const at::Tensor &tensor) {
   text << tensor.scalar_type() << ' ' << tensor.sizes();
   return text.str();
 }
-
-/// Returns a view of `number` that operators treat as a number, as those of
-/// libtorch make it. Theirs would take memory in each call.
-template <typename T>
-at::Tensor wrap(const T &number) {
-  at::Tensor tensor =
-      at::from_blob(const_cast<T *>(&number), {},
-                    at::TensorOptions().dtype(c10::CppTypeToScalarType<T>()));
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return tensor;
-}
-
-using LogitSteps = std::vector<LogitStep>;
 
 LogitSteps readSteps(const std::string &text,
                      const std::vector<double> &factors) {
@@ -104,147 +71,10 @@ bool has(const LogitSteps &steps, LogitKind kind) {
                      [&](const LogitStep &step) { return step.kind == kind; });
 }
 
-/// Offsets of what steps need: the result of the tanh, logits after the cast,
-/// and their gradient before it.
-struct StepMemory {
-  int64_t tanh = 0, wide = 0, narrow = 0;
-};
+namespace {
 
-/// How a student is compared with its teacher.
-enum class Terms { Divergence, LogDivergence, CrossEntropy };
-
-/// The steps of logits that a teacher is part of.
-struct TeacherSteps {
-  LogitSteps common, labels, student, teacher;
-  Terms terms = Terms::Divergence;
-  /// Whether the teacher's probabilities are the exponential of a log-softmax.
-  bool isExp = false;
-};
-
-TeacherSteps readTeacher(const ChunkedLoss &given, const LogitSteps &steps) {
-  TeacherSteps read;
-  if (!given.teacher)
-    return read;
-  const ChunkedLoss::Teacher &teacher = *given.teacher;
-  if (teacher.common < 0 ||
-      teacher.common > static_cast<int64_t>(steps.size()) ||
-      (!given.labels.defined() &&
-       teacher.common != static_cast<int64_t>(steps.size())))
-    fail("common steps of " + std::to_string(steps.size()),
-         std::to_string(teacher.common));
-  read.common.assign(steps.begin(), steps.begin() + teacher.common);
-  read.labels.assign(steps.begin() + teacher.common, steps.end());
-  read.student = readSteps(teacher.studentSteps, teacher.studentFactors);
-  read.teacher = readSteps(teacher.steps, teacher.factors);
-  std::string words = teacher.terms;
-  if (size_t at = words.find("_exp"); at != std::string::npos) {
-    read.isExp = true;
-    words.resize(at);
-  }
-  if (words == "kl")
-    read.terms = Terms::Divergence;
-  else if (words == "log" && !read.isExp)
-    read.terms = Terms::LogDivergence;
-  else if (words == "cross")
-    read.terms = Terms::CrossEntropy;
-  else
-    fail("terms 'kl', 'kl_exp', 'log', 'cross' or 'cross_exp'",
-         "'" + teacher.terms + "'");
-  for (LogitKind once : {LogitKind::Tanh, LogitKind::Cast})
-    if (has(read.common, once) && has(read.student, once))
-      fail("at most one 'tanh' and one 'cast'", "two");
-  return read;
-}
-
-/// Thread-compatible.
-class Chunks {
-public:
-  explicit Chunks(const ChunkedLoss &given);
-  ChunkedLoss::Results run();
-
-private:
-  void check() const;
-  void checkGradient(const at::Tensor &tensor, at::ScalarType type,
-                     bool isByRow) const;
-  LossShape shape() const;
-  at::Tensor part(int64_t offset, at::IntArrayRef sizes,
-                  at::ScalarType type) const;
-  void checkLabels() const;
-  void checkTeacher() const;
-  bool hasLabels() const { return given.labels.defined(); }
-  void readLabels();
-  void reduceRows();
-  void runChunk(int64_t begin, int64_t end);
-  void runTeacherChunk(int64_t begin, int64_t count);
-  at::Tensor compareWithLabels(int64_t begin, int64_t count,
-                               const at::Tensor &common);
-  at::Tensor compareWithTeacher(int64_t begin, int64_t count,
-                                const at::Tensor &common);
-  at::Tensor findLogProbs(const at::Tensor &common, const LogitSteps &own,
-                          at::ScalarType type, const StepMemory &memory);
-  at::Tensor findTarget(int64_t begin, int64_t count);
-  void addDivergence(int64_t begin, const at::Tensor &terms);
-  void finishDivergence();
-  at::Tensor forward(int64_t begin, int64_t count);
-  void readLogProbs(int64_t begin, const at::Tensor &logProbs);
-  at::Tensor backward(int64_t begin, int64_t count, const at::Tensor &logProbs);
-  void multiplyGradient(int64_t begin, const at::Tensor &gradient);
-  at::Tensor product(int64_t begin, int64_t count, int64_t first,
-                     int64_t classes);
-  at::Tensor applySteps(at::Tensor logits, const LogitSteps &applied,
-                        const StepMemory &memory);
-  at::Tensor reverseSteps(at::Tensor gradient, const LogitSteps &applied,
-                          const StepMemory &memory);
-  at::Tensor rowPart(int64_t offset, int64_t begin, int64_t count) const;
-  void keepRows(int64_t begin, const at::Tensor &gradient);
-  void computeBlock(int64_t first, int64_t classes);
-  at::Tensor weightSum() const;
-  void addToWeight(at::Tensor sum, const at::Tensor &gradient,
-                   const at::Tensor &hidden, bool isFirst);
-  void addToBias(const at::Tensor &gradient, bool isFirst);
-
-  const ChunkedLoss &given;
-  const LogitSteps steps;
-  const TeacherSteps parts;
-  const int64_t rows, vocabulary;
-  const at::ScalarType modelType, lossType, studentType, sumType;
-  const bool hasGradient;
-  const LossWorkspace layout;
-  const StepMemory memory;
-  ChunkedLoss::Results results;
-  std::optional<WholeSum> divergence;
-  at::Tensor isIgnored, classes, rowClasses, rowLogProbs;
-};
-
-LossShape Chunks::shape() const {
-  LossShape shape;
-  shape.rows = rows;
-  shape.chunk = given.rows;
-  shape.hidden = given.hidden.size(1);
-  shape.vocabulary = vocabulary;
-  shape.modelBytes = static_cast<int64_t>(c10::elementSize(modelType));
-  shape.block = given.block;
-  shape.isCast = has(steps, LogitKind::Cast);
-  shape.hasTanh = has(steps, LogitKind::Tanh);
-  shape.trainsHidden = given.trainsHidden;
-  shape.trainsWeight = given.trainsWeight;
-  shape.trainsBias = given.trainsBias;
-  if (!given.teacher)
-    return shape;
-  LossShape::Teacher &teacher = shape.teacher;
-  teacher.exists = true;
-  teacher.hasLabels = hasLabels();
-  teacher.hidden = given.teacher->weight ? given.teacher->logits.size(1) : 0;
-  teacher.modelBytes = static_cast<int64_t>(
-      c10::elementSize(given.teacher->logits.scalar_type()));
-  teacher.isCast = has(parts.teacher, LogitKind::Cast);
-  teacher.hasTanh = has(parts.teacher, LogitKind::Tanh);
-  teacher.isCommonCast = has(parts.common, LogitKind::Cast);
-  teacher.isStudentCast = has(parts.student, LogitKind::Cast);
-  teacher.hasStudentTanh = has(parts.student, LogitKind::Tanh);
-  teacher.skipsInfinite = given.teacher->skipsInfinite;
-  return shape;
-}
+/// The class of a row without a label, in rows of one log-probability.
+constexpr int64_t kNoClass = -100;
 
 const ChunkedLoss &checkMatrices(const ChunkedLoss &given) {
   const at::Tensor &hidden = given.hidden, &weight = given.weight;
@@ -276,6 +106,38 @@ const ChunkedLoss &checkMatrices(const ChunkedLoss &given) {
          spellTensor(logits));
   }
   return given;
+}
+
+} // namespace
+
+LossShape Chunks::shape() const {
+  LossShape shape;
+  shape.rows = rows;
+  shape.chunk = given.rows;
+  shape.hidden = given.hidden.size(1);
+  shape.vocabulary = vocabulary;
+  shape.modelBytes = static_cast<int64_t>(c10::elementSize(modelType));
+  shape.block = given.block;
+  shape.isCast = has(steps, LogitKind::Cast);
+  shape.hasTanh = has(steps, LogitKind::Tanh);
+  shape.trainsHidden = given.trainsHidden;
+  shape.trainsWeight = given.trainsWeight;
+  shape.trainsBias = given.trainsBias;
+  if (!given.teacher)
+    return shape;
+  LossShape::Teacher &teacher = shape.teacher;
+  teacher.exists = true;
+  teacher.hasLabels = hasLabels();
+  teacher.hidden = given.teacher->weight ? given.teacher->logits.size(1) : 0;
+  teacher.modelBytes = static_cast<int64_t>(
+      c10::elementSize(given.teacher->logits.scalar_type()));
+  teacher.isCast = has(parts.teacher, LogitKind::Cast);
+  teacher.hasTanh = has(parts.teacher, LogitKind::Tanh);
+  teacher.isCommonCast = has(parts.common, LogitKind::Cast);
+  teacher.isStudentCast = has(parts.student, LogitKind::Cast);
+  teacher.hasStudentTanh = has(parts.student, LogitKind::Tanh);
+  teacher.skipsInfinite = given.teacher->skipsInfinite;
+  return shape;
 }
 
 Chunks::Chunks(const ChunkedLoss &arguments)
@@ -338,27 +200,6 @@ void Chunks::checkLabels() const {
     checkGradient(*given.gradient, lossType, given.reduction == 0);
   if (given.sumGradient)
     checkGradient(*given.sumGradient, lossType, true);
-}
-
-void Chunks::checkTeacher() const {
-  const ChunkedLoss::Teacher &teacher = *given.teacher;
-  const at::ScalarType type = has(parts.teacher, LogitKind::Cast)
-                                  ? at::kFloat
-                                  : teacher.logits.scalar_type();
-  if (type != studentType)
-    fail(std::string("a teacher's logits of ") + c10::toString(studentType),
-         c10::toString(type));
-  if (teacher.bias &&
-      (!teacher.weight || teacher.bias->dim() != 1 ||
-       teacher.bias->size(0) != vocabulary ||
-       teacher.bias->scalar_type() != teacher.logits.scalar_type()))
-    fail("a bias for a teacher's weight", spellTensor(*teacher.bias));
-  if (teacher.skipsInfinite && parts.terms != Terms::CrossEntropy)
-    fail("infinite logits in a cross entropy alone", "'" + teacher.terms + "'");
-  if (hasGradient && !teacher.gradient)
-    fail("the gradient of the divergence", "none");
-  if (teacher.gradient)
-    checkGradient(*teacher.gradient, studentType, teacher.byRow);
 }
 
 void Chunks::checkGradient(const at::Tensor &tensor, at::ScalarType type,
@@ -481,151 +322,6 @@ void Chunks::multiplyGradient(int64_t begin, const at::Tensor &gradient) {
     addToWeight(weightSum(), gradient, hidden, begin == 0);
   if (given.trainsBias)
     addToBias(gradient, begin == 0);
-}
-
-/// Computes a chunk that is compared with a teacher, and with labels if there
-/// are any. Gradients of both are added where their steps begin to differ.
-void Chunks::runTeacherChunk(int64_t begin, int64_t count) {
-  const StepMemory ofCommon = {layout.tanh, layout.common, layout.logits};
-  at::Tensor common =
-      applySteps(product(begin, count, 0, vocabulary), parts.common, ofCommon);
-  at::Tensor gradient;
-  if (hasLabels())
-    gradient = compareWithLabels(begin, count, common);
-  at::Tensor ofTeacher = compareWithTeacher(begin, count, common);
-  if (!hasGradient)
-    return;
-  if (gradient.defined())
-    gradient.add_(ofTeacher);
-  else
-    gradient = ofTeacher;
-  multiplyGradient(begin, reverseSteps(gradient, parts.common, ofCommon));
-}
-
-/// Returns log-probabilities after steps that are not common.
-at::Tensor Chunks::findLogProbs(const at::Tensor &common, const LogitSteps &own,
-                                at::ScalarType type, const StepMemory &of) {
-  at::Tensor logProbs = part(of.wide, common.sizes(), type), logits = common;
-  if (!own.empty()) {
-    logits = common.scalar_type() == type
-                 ? logProbs
-                 : part(of.narrow, common.sizes(), modelType);
-    logits = applySteps(logits.copy_(common), own, of);
-  }
-  at::_log_softmax_out(logProbs, logits, 1, false);
-  return logProbs;
-}
-
-at::Tensor Chunks::compareWithLabels(int64_t begin, int64_t count,
-                                     const at::Tensor &common) {
-  const StepMemory of = {layout.tanh, layout.logProbabilities,
-                         layout.labelLogits};
-  at::Tensor logProbs = findLogProbs(common, parts.labels, lossType, of);
-  readLogProbs(begin, logProbs);
-  if (!hasGradient)
-    return {};
-  return reverseSteps(backward(begin, count, logProbs), parts.labels, of);
-}
-
-/// Returns the teacher's probabilities of the rows, or their logarithms.
-at::Tensor Chunks::findTarget(int64_t begin, int64_t count) {
-  const ChunkedLoss::Teacher &teacher = *given.teacher;
-  at::Tensor rowsOf = teacher.logits.narrow(0, begin, count), logits = rowsOf,
-             target = part(layout.target, {count, vocabulary}, studentType);
-  if (teacher.weight || !parts.teacher.empty())
-    logits =
-        part(layout.teacherLogits, {count, vocabulary}, rowsOf.scalar_type());
-  if (teacher.bias)
-    at::addmm_out(logits, *teacher.bias, rowsOf, teacher.weight->t());
-  else if (teacher.weight)
-    at::mm_out(logits, rowsOf, teacher.weight->t());
-  else if (!parts.teacher.empty())
-    logits.copy_(rowsOf);
-  logits =
-      applySteps(logits, parts.teacher, {layout.teacherTanh, layout.target, 0});
-  if (parts.isExp || parts.terms == Terms::LogDivergence)
-    at::_log_softmax_out(target, logits, 1, false);
-  else
-    at::_softmax_out(target, logits, 1, false);
-  return parts.isExp ? target.exp_() : target;
-}
-
-at::Tensor Chunks::compareWithTeacher(int64_t begin, int64_t count,
-                                      const at::Tensor &common) {
-  const ChunkedLoss::Teacher &teacher = *given.teacher;
-  at::Tensor terms = part(layout.studentGradient, common.sizes(), studentType),
-             other = part(layout.terms, common.sizes(), studentType),
-             isInfinite;
-  if (teacher.skipsInfinite) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    isInfinite = part(layout.isInfinite, common.sizes(), at::kBool);
-    at::abs_out(terms, common);
-    at::eq_out(isInfinite, terms, wrap(infinity));
-  }
-  const StepMemory of = {layout.studentTanh, layout.logProbabilities,
-                         layout.studentLogits};
-  at::Tensor logProbs = findLogProbs(common, parts.student, studentType, of),
-             probs = findTarget(begin, count);
-  const float zero = 0;
-  switch (parts.terms) {
-  case Terms::Divergence:
-    at::xlogy_out(terms, probs, probs);
-    at::mul_out(other, probs, logProbs);
-    terms.sub_(other);
-    break;
-  case Terms::LogDivergence:
-    at::sub_out(terms, probs, logProbs);
-    at::exp_out(other, probs);
-    terms.mul_(other);
-    probs = other;
-    break;
-  case Terms::CrossEntropy:
-    at::mul_out(terms, probs, logProbs);
-    if (isInfinite.defined())
-      terms.masked_fill_(isInfinite, wrap(zero));
-    break;
-  }
-  addDivergence(begin, terms);
-  if (!hasGradient)
-    return {};
-  at::Tensor gradient = *teacher.gradient;
-  if (teacher.byRow)
-    gradient = gradient.narrow(0, begin, count).unsqueeze(1);
-  at::mul_out(terms, probs, gradient);
-  if (isInfinite.defined())
-    terms.masked_fill_(isInfinite, wrap(zero));
-  at::_log_softmax_backward_data_out(terms, terms, logProbs, 1, studentType);
-  return reverseSteps(terms, parts.student, of);
-}
-
-void Chunks::addDivergence(int64_t begin, const at::Tensor &terms) {
-  if (given.teacher->byRow) {
-    at::Tensor sums = results.divergence.narrow(0, begin, terms.size(0));
-    at::sum_out(sums, terms, 1);
-    return;
-  }
-  if (divergence)
-    return divergence->add(terms);
-  const at::ScalarType type =
-      studentType == at::kDouble ? at::kDouble : at::kFloat;
-  at::Tensor sums = part(layout.divergenceSums, {2}, type),
-             all = sums.select(0, 0), ofChunk = sums.select(0, 1);
-  if (begin == 0)
-    all.zero_();
-  at::sum_out(ofChunk, terms, at::OptionalIntArrayRef(), false, type);
-  all.add_(ofChunk);
-}
-
-void Chunks::finishDivergence() {
-  if (!given.teacher || given.teacher->byRow)
-    return;
-  if (divergence)
-    results.divergence.fill_(divergence->finish());
-  else
-    results.divergence.copy_(
-        part(layout.divergenceSums, {2},
-             studentType == at::kDouble ? at::kDouble : at::kFloat)
-            .select(0, 0));
 }
 
 /// Returns the product of the rows with the weight of the classes from `first`
@@ -801,8 +497,10 @@ void Chunks::addToBias(const at::Tensor &gradient, bool isFirst) {
     sum.add_(ofChunk);
 }
 
-} // namespace
+} // namespace chunked
 
-ChunkedLoss::Results ChunkedLoss::run() const { return Chunks(*this).run(); }
+ChunkedLoss::Results ChunkedLoss::run() const {
+  return chunked::Chunks(*this).run();
+}
 
 } // namespace fcdp

@@ -57,7 +57,7 @@ def Fcdp_KernelOp : Fcdp_SymbolOp<"kernel", !listconcat(
 }
 
 def Fcdp_YieldOp : Fcdp_Op<"yield", !listconcat(
-    [Terminator, Pure, HasParent<"::fcdp::KernelOp">, RunsNothing], Always)> {
+    [Terminator, Pure, HasParent<"::fcdp::KernelOp">, RunsNothing, TakesNoTime], Always)> {
   let summary = "give the elements of a kernel's results";
   let description = [{
     Example:

@@ -178,7 +178,9 @@ FusionFinder::findWindow(const FusedCalls &cluster) {
   Operation *end = last->isBeforeInBlock(window.place) ? window.place : last;
   for (Operation *op = first;; op = op->getNextNode()) {
     window.ops.push_back(op);
-    if (window.ops.size() > kMostDistance)
+    // No read of a buffer may be moved over a write to it.
+    if (window.ops.size() > kMostDistance ||
+        (isa<WriteBufferOp>(op) && op != end))
       return std::nullopt;
     if (op == end)
       return window;

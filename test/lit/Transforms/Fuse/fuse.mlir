@@ -103,6 +103,7 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
 module attributes {fcdp.phase = #fcdp.phase<imported>} {
   fcdp.parameter @p : tensor<8x8xf32> unit "p" names ["p"]
   fcdp.input @x : tensor<8x8xf32> name "x"
+  fcdp.buffer @v : tensor<8x8xf32> name "v" persistent mutable
   fcdp.input @few : tensor<9x7xf32> name "few"
   fcdp.input @half : tensor<8x8xf16> name "half"
   func.func @step() {
@@ -126,6 +127,11 @@ module attributes {fcdp.phase = #fcdp.phase<imported>} {
     // A factor on the second operand, and operators that have other bits.
     %i = aten.call "aten.add.Tensor"(self = %x, other = %x, alpha = 2) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
     %j = aten.call "aten.exp.default"(self = %i) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    // The buffer is written between two reads.
+    %v = fcdp.read_buffer @v : tensor<8x8xf32>
+    %q = aten.call "aten.mul.Tensor"(self = %v, other = 2) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+    fcdp.write_buffer %x to @v : tensor<8x8xf32>
+    %r = aten.call "aten.neg.default"(self = %q) : (tensor<8x8xf32>) -> tensor<8x8xf32>
     // A wide value would be kept in place of a narrow one.
     %k = aten.call "aten.mm.default"(self = %x, mat2 = %x) : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
     %m = aten.call "aten._to_copy.default"(self = %k, dtype = bf16) : (tensor<8x8xf32>) -> tensor<8x8xbf16>

@@ -4,12 +4,27 @@
 #pragma once
 
 #include "fcdp/Transforms/PipelineOptions.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OperationSupport.h"
 #include "llvm/ADT/StringRef.h"
+#include "gtest/gtest.h"
 
 #include <string>
 #include <vector>
 
 namespace fcdp {
+
+/// Returns the operations of the dialect. MLIR's
+/// getRegisteredOperationsByDialect finds none if a dialect depends on others.
+inline std::vector<mlir::RegisteredOperationName>
+getFcdpOperations(mlir::MLIRContext &context) {
+  std::vector<mlir::RegisteredOperationName> names;
+  for (mlir::RegisteredOperationName name : context.getRegisteredOperations())
+    if (name.getDialectNamespace() == "fcdp")
+      names.push_back(name);
+  EXPECT_FALSE(names.empty());
+  return names;
+}
 
 /// Two units with a cast between parameter and use, a parameter in a narrow
 /// type, and a buffer that the step writes.

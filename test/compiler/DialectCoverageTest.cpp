@@ -62,8 +62,7 @@ static bool hasAttr(RegisteredOperationName name, StringRef attr) {
 
 /// Each property that passes ask an operation about must be an interface of it.
 TEST_F(DialectCoverageTest, OperationsHaveTheirInterfaces) {
-  for (RegisteredOperationName name :
-       context.getRegisteredOperationsByDialect("fcdp")) {
+  for (RegisteredOperationName name : getFcdpOperations(context)) {
     SCOPED_TRACE(name.getStringRef().str());
     EXPECT_TRUE(name.hasTrait<InImported>() || name.hasTrait<InSharded>() ||
                 name.hasTrait<InScheduled>() || name.hasTrait<InPlanned>())
@@ -96,8 +95,7 @@ TEST_F(DialectCoverageTest, OperationsOccurInPlannedSteps) {
     module.walk(
         [&](Operation *op) { seen.insert(op->getName().getStringRef()); });
   });
-  for (RegisteredOperationName name :
-       context.getRegisteredOperationsByDialect("fcdp"))
+  for (RegisteredOperationName name : getFcdpOperations(context))
     if (name.hasTrait<InPlanned>())
       EXPECT_TRUE(seen.contains(name.getStringRef()))
           << "no planned step has '" << name.getStringRef().str()

@@ -45,8 +45,7 @@ class DeclaredEffects {
 public:
   /// Takes over from all operations of `context` that declare effects.
   explicit DeclaredEffects(MLIRContext &context) {
-    for (RegisteredOperationName name :
-         context.getRegisteredOperationsByDialect("fcdp"))
+    for (RegisteredOperationName name : getFcdpOperations(context))
       if (auto *model = name.getInterface<MemoryEffectOpInterface>()) {
         declared[model] = model->getEffects;
         model->getEffects = getEffects;
@@ -187,7 +186,6 @@ TEST_F(DroppedEffectsTest, PlansAreTheSameOrProvedOrRefusedByName) {
       {"read_state reads states", {0, 10}},
       // The update does not wait for late accumulates, unless clipping does.
       {"shard_update reads sums", {0, 4}},
-      {"store_gradient reads sums", {0, 1}},
       // The load waits for compute, and compute has waited for the store.
       {"cache_load reads host memory", {1, 0}},
       {"cache_store writes host memory", {1, 0}},

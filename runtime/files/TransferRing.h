@@ -37,8 +37,9 @@ public:
   virtual ~TransferRing() = default;
 
   /// Runs all transfers of the file, in any order, and goes on after short
-  /// ones. Throws what `check` throws, and std::system_error if the kernel
-  /// fails; then nothing is in flight.
+  /// ones. Throws what `check` throws, when nothing is in flight any more, and
+  /// std::system_error if the kernel fails. Transfers may be in flight then, so
+  /// their memory must stay until the process ends.
   virtual void run(int file, std::span<Transfer> transfers,
                    const Check &check) = 0;
 };

@@ -20,6 +20,7 @@ public:
              FcdpKernel function)
       : call(call), kernel(kernel), function(function) {
     memory.resize(kernel.operands.size() + kernel.results.size());
+    results.resize(kernel.results.size());
   }
   void run(StepState &state) override;
 
@@ -35,6 +36,8 @@ private:
   const FcdpKernel function;
   /// The memory of operands and results.
   std::vector<void *> memory;
+  /// Undefined between calls.
+  std::vector<at::Tensor> results;
   int64_t elements = 0, rows = 0, width = 0;
 };
 
@@ -122,17 +125,17 @@ void KernelCall::run(StepState &state) {
   size_t whole = 0;
   while (kernel.maps[whole] != plan::KernelMap::identity)
     ++whole;
-  const std::vector<int64_t> shape = operand(state, whole).sizes().vec();
-  std::vector<at::Tensor> results;
+  const at::IntArrayRef shape = operand(state, whole).sizes();
   for (size_t i = 0; i < kernel.results.size(); ++i) {
-    results.push_back(
-        at::empty(shape, toScalarType(toDType(kernel.results[i]))));
-    memory[kernel.operands.size() + i] = results.back().mutable_data_ptr();
+    results[i] = at::empty(shape, toScalarType(toDType(kernel.results[i])));
+    memory[kernel.operands.size() + i] = results[i].mutable_data_ptr();
   }
   compute();
-  for (size_t i = 0; i < results.size(); ++i)
+  for (size_t i = 0; i < results.size(); ++i) {
+    at::Tensor result = std::move(results[i]);
     if (call.results[i] >= 0)
-      state.slots[call.results[i]] = std::move(results[i]);
+      state.slots[call.results[i]] = std::move(result);
+  }
   state.drop(call.free);
 }
 

@@ -196,7 +196,7 @@ def UpdateEarlyPass : FcdpPass<"fcdp-update-early"> {
     update, and all these accumulators have the same memory.
 
     An update follows the last use of the bucket's parameters in the micro-batch, and the
-    loss. The accumulate moves with it. Each piece of states is loaded before the piece in
+    loss. Its pieces are spread over the operations up to the next bucket's update. The accumulate moves with it. Each piece of states is loaded before the piece in
     front of it is updated, also if that is of another bucket. Nothing moves if `@update`
     clips or unscales gradients, because that needs all of them.
 

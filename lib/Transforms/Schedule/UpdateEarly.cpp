@@ -30,11 +30,12 @@ struct UpdateOfPiece {
   bool isOnHost() const { return isa<HostUpdateOp>(update); }
 };
 
-/// The updates of a bucket in a micro-batch: after `sum`, before `place`.
+/// The updates of a bucket in a micro-batch: after `sum`, which is before the
+/// first of `places`. There is a place in front of which each piece is updated.
 struct EarlyUpdate {
   AccumulateOp sum;
-  Operation *place = nullptr;
   ArrayRef<UpdateOfPiece> pieces;
+  SmallVector<Operation *> places = {};
 };
 
 class UpdateEarlyPass
@@ -107,7 +108,9 @@ static llvm::DenseMap<StringAttr, Operation *> findLastUses(Block &block) {
 
 /// Returns the updates in the order in which they may begin. An update follows
 /// all uses of the old parameters, and the loss, which may prevent it and is
-/// therefore given as soon as it is known.
+/// therefore given as soon as it is known. Its accumulate moves there, so that
+/// only the gradient of one bucket is there at a time. Its pieces are spread
+/// over the operations up to the next bucket's update, which hide the copies.
 std::vector<EarlyUpdate> UpdateEarlyPass::findPlaces(func::FuncOp function) {
   Block &block = function.front();
   for (auto loss : llvm::to_vector(function.getOps<LossOp>()))
@@ -132,20 +135,30 @@ std::vector<EarlyUpdate> UpdateEarlyPass::findPlaces(func::FuncOp function) {
     size_t last = std::max(first, positions.lookup(sum));
     if (Operation *use = lastUses.lookup(it->first))
       last = std::max(last, positions.lookup(use));
-    found.push_back({last, {sum, nullptr, it->second}});
+    found.push_back({last, {sum, it->second}});
     sums.insert(sum);
   }
   llvm::stable_sort(
       found, [](const auto &a, const auto &b) { return a.first < b.first; });
+  // Accumulates move, so that no update can be in front of one.
+  auto findPlace = [&](size_t position) {
+    while (position + 1 < order.size() && sums.contains(order[position]))
+      ++position;
+    return std::min(position, order.size() - 1);
+  };
   std::vector<EarlyUpdate> updates;
-  for (auto &[last, update] : found) {
-    // An accumulate moves to its update, so that only the gradient of one
-    // bucket is there at a time.
-    size_t next = last + 1;
-    while (next + 1 < order.size() && sums.contains(order[next]))
-      ++next;
-    update.place = order[std::min(next, order.size() - 1)];
-    updates.push_back(update);
+  for (size_t i = 0; i < found.size(); ++i) {
+    EarlyUpdate &update = found[i].second;
+    size_t begin = findPlace(found[i].first + 1);
+    size_t end = i + 1 < found.size() ? findPlace(found[i + 1].first + 1)
+                                      : order.size() - 1;
+    // The accumulate of the next bucket takes the memory of this one's
+    // gradient, so that all pieces are updated before it.
+    const size_t count = update.pieces.size();
+    for (size_t piece = 0; piece < count; ++piece)
+      update.places.push_back(order[std::min(
+          findPlace(begin + (end - begin) * piece / count), end)]);
+    updates.push_back(std::move(update));
   }
   return updates;
 }
@@ -184,11 +197,11 @@ void UpdateEarlyPass::insert(func::FuncOp function) {
         streamed.emplace_back(piece);
   size_t next = 0;
   for (EarlyUpdate &update : updates) {
-    update.sum->moveBefore(update.place);
-    OpBuilder builder(update.place);
+    update.sum->moveBefore(update.places.front());
     if (update.pieces.front().isOnHost()) {
       std::vector<PieceCopy> copies(update.pieces.begin(), update.pieces.end());
       for (size_t i = 0; i < copies.size() + kHostWindows; ++i) {
+        OpBuilder builder(update.places[std::min(i, update.places.size() - 1)]);
         if (i >= kHostWindows)
           copies[i - kHostWindows].update(builder);
         if (i < copies.size())
@@ -202,6 +215,7 @@ void UpdateEarlyPass::insert(func::FuncOp function) {
         OpBuilder begin(reduced ? reduced : update.sum);
         streamed[0].load(begin);
       }
+      OpBuilder builder(update.places[i]);
       if (next + 1 < streamed.size())
         streamed[next + 1].load(builder);
       streamed[next].update(builder);

@@ -29,6 +29,14 @@
 // CHECK-LABEL: func.func @update
 // CHECK-NEXT: return
 
+// The pieces of a bucket are spread over the operations up to the next accumulate, which hide their copies.
+// RUN: fcdp-opt %s --fcdp-pipeline="strategy=zero3 prefetch=0 states=host,piece=4096" | FileCheck %s --check-prefix=SPREAD
+// SPREAD-LABEL: func.func @only_microbatch
+// SPREAD: fcdp.shard_update @bucket.c piece 0 to 512
+// SPREAD: fcdp.pack @bucket.a
+// SPREAD: fcdp.shard_update @bucket.c piece 512 to 1024
+// SPREAD: fcdp.accumulate %{{.*}} into @bucket.b overwrite
+
 // With several micro-batches the last one updates, and gradients have memory of their own.
 // RUN: fcdp-opt %s --fcdp-pipeline="%{step} micro-batches=2" | FileCheck %s --check-prefix=SEVERAL
 // SEVERAL: fcdp.state @bucket.b.grad grad of @bucket.b in device : tensor<256xf32> at <arena = device, offset = {{[1-9]}}

@@ -299,6 +299,20 @@ def moved(bench: Bench) -> list[Figure]:
     ]
 
 
+def host_work(bench: Bench) -> list[Figure]:
+    """Has threads of the host work in the order of streams: they read and write files, and update states."""
+    folder = bench.folder / "states"
+    folder.mkdir(exist_ok=True)
+    filed = bench.run(bench.find("filed", bench.device), bench.steps + WARM_UP, "--deterministic", f"--state-path={folder}")
+    kept = bench.run(bench.find("kept", bench.device), bench.steps + WARM_UP, "--deterministic")
+    made = [figures.loss_figure("losses, states in files or on the device", *([line["loss"] for line in log] for log in (filed, kept)), most=0)]
+    if bench.device == "cpu":
+        return made
+    made.append(Figure("seconds of a step with states in files", f"{figures.seconds_of(filed, WARM_UP):.3f}"))
+    updated = [[line["loss"] for line in bench.run(bench.find("updated", device), EXACT_STEPS)] for device in (bench.device, "cpu")]
+    return [*made, figures.loss_figure("losses with updates on the host, CUDA against CPU", *updated, most=figures.MOST_DIFFERENCE)]
+
+
 def rounded(bench: Bench) -> list[Figure]:
     """Compares codes that kernels make with those of the CPU's codec. A last bit of a gradient may change a code."""
     if bench.device == "cpu":
@@ -346,6 +360,7 @@ PARTS: dict[str, Callable[[Bench], list[Figure]]] = {
     "packed": packed,
     "caching": caching,
     "moved": moved,
+    "host-work": host_work,
     "rounded": rounded,
     "near-limit": near_limit,
     "probe": probe,

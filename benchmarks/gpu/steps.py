@@ -48,6 +48,9 @@ STEPS = [
     # One has the optimizer's states and values for the backward pass in host memory.
     Step("kept", CACHED, micro_batches=4),
     Step("moved", CACHED, options=("--states=host", "--activations=host"), micro_batches=4),
+    # One has them in files, from which threads read; another has the host update them.
+    Step("filed", CACHED, options=("--states=file",), micro_batches=4),
+    Step("updated", EXACT, options=("--states=host", "--update=host"), micro_batches=2, targets=("cpu", "cuda")),
     Step("rounded", EXACT, nodes=2, options=("--strategy=fcdp", "--reduce-wire=int8"), micro_batches=2, targets=("cpu", "cuda")),
 ]
 

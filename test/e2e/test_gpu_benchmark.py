@@ -175,15 +175,15 @@ def test_rehearsal(tmp_path: Path) -> None:
     subprocess.run([sys.executable, FOLDER / "prepare.py", folder, "--tiny"], check=True, timeout=600)
     again = subprocess.run([sys.executable, FOLDER / "prepare.py", folder], stderr=subprocess.PIPE, text=True, timeout=60)
     assert again.returncode == 1 and "expected an empty or no folder" in again.stderr
-    command = [sys.executable, folder / "run.py", "--device=cpu", "--steps=1", "--parts", "exactness", "llama", "packed", "caching", "moved"]
+    command = [sys.executable, folder / "run.py", "--device=cpu", "--steps=1", "--parts", "exactness", "llama", "packed", "caching", "moved", "host-work"]
     done = run([*command, f"--fcdp-run={ROOT / 'build/bin/fcdp-run'}"])
     assert done.returncode == 0, done.stdout
     assert "\n0 goals missed" in done.stdout and "MISSED" not in done.stdout
-    assert done.stdout.count("met     goal:") == 6
+    assert done.stdout.count("met     goal:") == 7
     # A part that fails is a goal missed, and the others still run.
     done = run([*command, "--fcdp-run=/bin/false"])
     assert done.returncode == 1
-    assert "\n5 goals missed" in done.stdout and done.stdout.count("exit code 1") == 5
+    assert "\n6 goals missed" in done.stdout and done.stdout.count("exit code 1") == 6
 
 
 def run(command: list[object]) -> subprocess.CompletedProcess[str]:

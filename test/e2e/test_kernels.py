@@ -126,7 +126,7 @@ def test_exp(tmp_path: Path) -> None:
 
 
 def test_steps(workshop: Workshop) -> None:
-    """Losses and parameters are those of operators, bit for bit, on all ranks and with all strategies. Values in use
+    """Losses and parameters are those of operators, bit for bit, on all ranks and with another strategy. Values in use
     take no more memory; their places may leave other gaps."""
     config = Config("hf_llama", 2, 2, "fcdp", 2, optimizer="adamw,lr=1e-2")
     plain, fused = (workshop.run(one, 3) for one in (config, replace(config, fuse="exact")))

@@ -2,6 +2,7 @@
 
 #include "fcdp/Planning/Memory/DeviceMemory.h"
 
+#include "dialects/Fcdp/Kernels.h"
 #include "fcdp/Analysis/EarlyUpdates.h"
 #include "fcdp/Analysis/StepFunctions.h"
 #include "fcdp/Planning/Memory/PoolProblem.h"
@@ -238,9 +239,11 @@ void Walker::findFullest() {
 
 /// Returns whether `activations[index]` could be mistaken for another result of
 /// its operator that is in use at another time: operators allocate their
-/// results in any order.
+/// results in any order, except for kernels, which have the order of results.
 static bool isAmbiguous(ArrayRef<Activation> activations, size_t index) {
   const Activation &one = activations[index];
+  if (auto call = dyn_cast<aten::CallOp>(one.op); call && isKernelCall(call))
+    return false;
   auto isOther = [&](const Activation &other) {
     return other.bytes == one.bytes && other.end != one.end;
   };

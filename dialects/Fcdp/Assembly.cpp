@@ -9,65 +9,61 @@
 using namespace mlir;
 using namespace fcdp;
 
-/// Parses `[node, local]`.
-static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &axes) {
+/// Parses names of an enumeration in brackets. `expected` lists them for an
+/// error.
+template <typename EnumAttr, typename Enum>
+static ParseResult parseNames(OpAsmParser &parser, ArrayAttr &attrs,
+                              std::optional<Enum> (*symbolize)(StringRef),
+                              StringRef expected) {
   SmallVector<Attribute> values;
   auto parseOne = [&]() -> ParseResult {
     SMLoc loc = parser.getCurrentLocation();
     StringRef name;
     if (parser.parseKeyword(&name))
       return failure();
-    std::optional<Axis> axis = symbolizeAxis(name);
-    if (!axis)
-      return parser.emitError(loc, "expected 'node' or 'local', got '")
-             << name << "'";
-    values.push_back(AxisAttr::get(parser.getContext(), *axis));
+    std::optional<Enum> value = symbolize(name);
+    if (!value)
+      return parser.emitError(loc, "expected ")
+             << expected << ", got '" << name << "'";
+    values.push_back(EnumAttr::get(parser.getContext(), *value));
     return success();
   };
   if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
     return failure();
-  axes = parser.getBuilder().getArrayAttr(values);
+  attrs = parser.getBuilder().getArrayAttr(values);
   return success();
 }
 
-static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
+template <typename EnumAttr, typename Enum>
+static void printNames(OpAsmPrinter &printer, ArrayAttr attrs,
+                       StringRef (*stringify)(Enum)) {
   printer << '[';
   llvm::interleaveComma(
-      axes.getAsRange<AxisAttr>(), printer,
-      [&](AxisAttr axis) { printer << stringifyAxis(axis.getValue()); });
+      attrs.getAsRange<EnumAttr>(), printer,
+      [&](EnumAttr attr) { printer << stringify(attr.getValue()); });
   printer << ']';
+}
+
+/// Parses `[node, local]`.
+static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &axes) {
+  return parseNames<AxisAttr, Axis>(parser, axes, symbolizeAxis,
+                                    "'node' or 'local'");
+}
+
+static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
+  printNames<AxisAttr, Axis>(printer, axes, stringifyAxis);
 }
 
 /// Parses `[identity, row]`.
 static ParseResult parseKernelMaps(OpAsmParser &parser, ArrayAttr &maps) {
-  SmallVector<Attribute> values;
-  auto parseOne = [&]() -> ParseResult {
-    SMLoc loc = parser.getCurrentLocation();
-    StringRef name;
-    if (parser.parseKeyword(&name))
-      return failure();
-    std::optional<KernelMap> map = symbolizeKernelMap(name);
-    if (!map)
-      return parser.emitError(loc, "expected 'identity', 'scalar', 'row' or "
-                                   "'column', got '")
-             << name << "'";
-    values.push_back(KernelMapAttr::get(parser.getContext(), *map));
-    return success();
-  };
-  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, parseOne))
-    return failure();
-  maps = parser.getBuilder().getArrayAttr(values);
-  return success();
+  return parseNames<KernelMapAttr, KernelMap>(
+      parser, maps, symbolizeKernelMap,
+      "'identity', 'scalar', 'row' or 'column'");
 }
 
 static void printKernelMaps(OpAsmPrinter &printer, Operation *,
                             ArrayAttr maps) {
-  printer << '[';
-  llvm::interleaveComma(maps.getAsRange<KernelMapAttr>(), printer,
-                        [&](KernelMapAttr map) {
-                          printer << stringifyKernelMap(map.getValue());
-                        });
-  printer << ']';
+  printNames<KernelMapAttr, KernelMap>(printer, maps, stringifyKernelMap);
 }
 
 /// Parses `[@fc.weight at 0, @fc.bias at 32]`.

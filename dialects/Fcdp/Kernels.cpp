@@ -13,8 +13,6 @@
 using namespace mlir;
 using namespace fcdp;
 
-static bool isKernelElement(Type type) { return type.isF32() || type.isBF16(); }
-
 StringRef KernelOp::getShortName() {
   return getSymName().drop_front(kKernelSymbol.size());
 }

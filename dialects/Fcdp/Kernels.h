@@ -16,6 +16,11 @@ inline constexpr llvm::StringLiteral kKernelSymbol = "kernel.";
 inline constexpr size_t kMostKernelTensors = 16;
 inline constexpr size_t kMostKernelOps = 512;
 
+/// Returns whether operands and results of kernels may have elements of `type`.
+inline bool isKernelElement(mlir::Type type) {
+  return type.isF32() || type.isBF16();
+}
+
 /// Returns whether the call is of a kernel.
 inline bool isKernelCall(aten::CallOp call) {
   return call.getCallee().starts_with(kKernelCallee);

@@ -3,6 +3,8 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
+#include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -21,10 +23,15 @@ public:
       : call(call), kernel(kernel), function(function) {
     memory.resize(kernel.operands.size() + kernel.results.size());
     results.resize(kernel.results.size());
+    whole = findOperand(plan::KernelMap::identity).value();
+    row = findOperand(plan::KernelMap::row);
+    column = findOperand(plan::KernelMap::column);
   }
   void run(StepState &state) override;
 
 private:
+  /// Returns the first operand with that map.
+  std::optional<size_t> findOperand(plan::KernelMap map) const;
   const at::Tensor &operand(StepState &state, size_t index) const;
   void checkSize(const at::Tensor &tensor, size_t index,
                  int64_t elements) const;
@@ -38,8 +45,17 @@ private:
   std::vector<void *> memory;
   /// Undefined between calls.
   std::vector<at::Tensor> results;
+  size_t whole = 0;
+  std::optional<size_t> row, column;
   int64_t elements = 0, rows = 0, width = 0;
 };
+
+std::optional<size_t> KernelCall::findOperand(plan::KernelMap map) const {
+  auto found = std::find(kernel.maps.begin(), kernel.maps.end(), map);
+  if (found == kernel.maps.end())
+    return std::nullopt;
+  return size_t(found - kernel.maps.begin());
+}
 
 const at::Tensor &KernelCall::operand(StepState &state, size_t index) const {
   const at::Tensor &tensor = state.slots[call.args[0]->slots[index]];
@@ -68,15 +84,9 @@ void KernelCall::checkSize(const at::Tensor &tensor, size_t index,
 
 /// Checks the operands' numbers of elements, and finds their rows.
 void KernelCall::checkOperands(StepState &state) {
-  auto sizeOf = [&](plan::KernelMap map) -> int64_t {
-    for (size_t i = 0; i < kernel.maps.size(); ++i)
-      if (kernel.maps[i] == map)
-        return operand(state, i).numel();
-    return -1;
-  };
-  elements = sizeOf(plan::KernelMap::identity);
-  width = sizeOf(plan::KernelMap::row);
-  rows = sizeOf(plan::KernelMap::column);
+  elements = operand(state, whole).numel();
+  width = row ? operand(state, *row).numel() : -1;
+  rows = column ? operand(state, *column).numel() : -1;
   if (width < 0 && rows >= 0)
     width = rows == 0 ? 0 : elements / rows;
   if (rows < 0 && width >= 0)
@@ -122,9 +132,6 @@ void KernelCall::compute() {
 
 void KernelCall::run(StepState &state) {
   checkOperands(state);
-  size_t whole = 0;
-  while (kernel.maps[whole] != plan::KernelMap::identity)
-    ++whole;
   const at::IntArrayRef shape = operand(state, whole).sizes();
   for (size_t i = 0; i < kernel.results.size(); ++i) {
     results[i] = at::empty(shape, toScalarType(toDType(kernel.results[i])));

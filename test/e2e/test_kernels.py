@@ -38,6 +38,7 @@ OPERATORS = [
     Operator("aten.mul.Tensor", "self = %0, other = 0.3", 1, lambda x: x * 0.3),
     Operator("aten.mul.Scalar", "self = %0, other = 3", 1, lambda x: aten.mul.Scalar(x, 3)),
     Operator("aten.div.Tensor", "self = %0, other = %1", 2, torch.div),
+    Operator("aten.div.Tensor", "self = %0, other = 0.3", 1, lambda x: x / 0.3),
     Operator("aten.neg.default", "self = %0", 1, torch.neg),
     Operator("aten.rsqrt.default", "self = %0", 1, torch.rsqrt),
     Operator("aten.sigmoid.default", "self = %0", 1, torch.sigmoid),

@@ -6,6 +6,7 @@
 
 #include "Fuse/PointwiseOps.h"
 
+#include "dialects/Fcdp/Kernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -121,8 +122,6 @@ static const PointwiseOp *findOp(StringRef callee) {
 static RankedTensorType getType(Value value) {
   return cast<RankedTensorType>(value.getType());
 }
-
-static bool isKernelElement(Type type) { return type.isF32() || type.isBF16(); }
 
 static std::optional<double> getNumber(Attribute attr) {
   if (auto number = dyn_cast_or_null<FloatAttr>(attr))
